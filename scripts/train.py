@@ -1,0 +1,9 @@
+"""Train a policy: ``python scripts/train.py --algo sac``; ``--help`` lists every option."""
+
+if __name__ == "__main__":
+    # Only here: spawned workers import this file again, before their thread count is set.
+    import sys
+
+    from unilab.cli import train_main
+
+    sys.exit(train_main())

@@ -1,0 +1,1 @@
+"""Update rules: tensors in, tensors out."""

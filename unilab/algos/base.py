@@ -1,0 +1,119 @@
+"""What the loop asks of an algorithm: a learner that updates, a policy that acts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unilab.errors import ConfigError
+from unilab.spec import EnvSpec, Minibatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerConfig:
+    """Hyperparameters that every algorithm here has."""
+
+    gamma: float = 0.99
+    """Discount per env step, in [0, 1]."""
+    tau: float = 0.005
+    """Share of the online networks mixed into the targets at each update (TD3: actor update), in (0, 1]."""
+    learning_rate: float = 3e-4
+    """Adam step size of actor, critics and temperature."""
+    policy_delay: int = 1
+    """Critic updates per actor update, counted over the whole run."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of actor and critics."""
+    norm_obs: bool = False
+    """Normalise observations by running mean and standard deviation."""
+
+    def __post_init__(self) -> None:
+        _require("gamma", self.gamma, 0.0 <= self.gamma <= 1.0, "within [0, 1]")
+        _require("tau", self.tau, 0.0 < self.tau <= 1.0, "above 0 and at most 1")
+        _require("learning_rate", self.learning_rate, 0.0 < self.learning_rate < math.inf, "above 0")
+        _require("policy_delay", self.policy_delay, self.policy_delay >= 1, "1 or more")
+        good_widths = len(self.hidden) > 0 and all(width >= 1 for width in self.hidden)
+        _require("hidden", self.hidden, good_widths, "one positive width a layer, for example (256, 256)")
+
+
+def _require(name: str, value: object, holds: bool, rule: str) -> None:
+    if not holds:
+        raise ConfigError(f"learner.{name}={value!r} cannot work; it must be {rule}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySpec:
+    """All that a worker needs to rebuild the policy; small and picklable."""
+
+    algo: str
+    env: EnvSpec
+    learner: LearnerConfig
+    algo_config: Any  # the algorithm's own config dataclass
+
+
+class Policy(Protocol):
+    """What a collector acts with: a CPU copy of the published networks plus its own exploration state."""
+
+    module: nn.Module
+    """Everything that is published: actor and observation normaliser, parameters and buffers. The
+    learner's ``policy_module`` has the same names, shapes and dtypes. Exploration state is not in it."""
+
+    def explore(
+        self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """Actions with exploration.
+
+        Args:
+            obs: all observation groups, [n, dim] float32 each.
+            ended: [n] bool, envs whose episode ended in the step before (noise that repeats is redrawn).
+
+        Returns:
+            [n, action_dim] float32 in [-1, 1].
+        """
+
+    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Deterministic actions, [n, action_dim] float32 in [-1, 1]."""
+
+    def explore_state(self) -> dict[str, Tensor]:
+        """Copies of the exploration state that belongs to this collector, generator included, on CPU."""
+
+    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``explore_state``; the actions that follow are the same bits."""
+
+
+class Learner(Protocol):
+    """Owns networks, optimisers and noise; changes only through these calls."""
+
+    policy_module: nn.Module
+    """What is published to the collectors; see ``Policy.module``."""
+    updates: int
+    """Updates done over the whole run."""
+
+    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
+        """Feed new env rows, each exactly once, to the normalisers.
+
+        Args:
+            obs: [n, obs_dim] float32 on CPU.
+            critic_obs: [n, critic_dim] float32 on CPU, or None where the env has no such group.
+        """
+
+    def facts(self) -> dict[str, str]:
+        """What the run's header says about the algorithm: resolved values by name."""
+
+    def update(self, batch: Minibatch) -> dict[str, Tensor]:
+        """One update; returns 0-d tensors on the learner's device by scalar name, without any sync."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides future updates, as a copy: nested dicts of tensors, numbers and strings."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``; parameters and buffers change in place.
+
+        Raises:
+            ConfigError: names, shapes, dtypes or the kind of device do not agree.
+        """

@@ -1,0 +1,78 @@
+"""From raw replay columns to what the networks see: which normaliser each observation goes through.
+
+Replay holds raw observations; an update normalises them with the newest statistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from unilab.nets.normalizer import NoNorm, RunningNorm, make_norm
+from unilab.spec import EnvSpec, Minibatch
+
+Norm = RunningNorm | NoNorm
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Normalised observations of one minibatch, float32."""
+
+    obs: Tensor  # [B, obs_dim]
+    next_obs: Tensor  # [B, obs_dim]
+    critic_obs: Tensor  # [B, critic_dim or obs_dim]
+    next_critic_obs: Tensor  # [B, critic_dim or obs_dim]
+
+
+class SharedInputs:
+    """The critics see what the actor sees."""
+
+    def __init__(self, env: EnvSpec, norm: Norm) -> None:
+        self.critic_dim = env.obs_dim
+        self._norm = norm
+        self.parts: dict[str, nn.Module] = {}
+
+    def __call__(self, batch: Minibatch) -> Inputs:
+        """Normalise each column once."""
+        obs, next_obs = self._norm(batch.obs), self._norm(batch.next_obs)
+        return Inputs(obs, next_obs, obs, next_obs)
+
+    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
+        """Feed new rows to the normaliser, each exactly once."""
+        self._norm.update(obs)
+
+
+class PrivilegedInputs:
+    """The critics see the env's critic group, through a normaliser that stays with the learner."""
+
+    def __init__(self, env: EnvSpec, norm: Norm, critic_norm: Norm) -> None:
+        self.critic_dim = env.critic_dim
+        self._norm = norm
+        self._critic_norm = critic_norm
+        self.parts: dict[str, nn.Module] = {"critic_norm": self._critic_norm}
+
+    def __call__(self, batch: Minibatch) -> Inputs:
+        """Normalise each column once."""
+        return Inputs(
+            self._norm(batch.obs),
+            self._norm(batch.next_obs),
+            self._critic_norm(batch.critic_obs),
+            self._critic_norm(batch.next_critic_obs),
+        )
+
+    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
+        """Feed new rows to both normalisers, each exactly once."""
+        assert critic_obs is not None, "the env has a critic group, its rows must come along"
+        self._norm.update(obs)
+        self._critic_norm.update(critic_obs)
+
+
+def make_inputs(
+    env: EnvSpec, norm: Norm, *, norm_obs: bool, device: torch.device
+) -> SharedInputs | PrivilegedInputs:
+    """Choose by whether the env has a critic group; ``norm`` is the one published with the actor."""
+    if not env.critic_dim:
+        return SharedInputs(env, norm)
+    return PrivilegedInputs(env, norm, make_norm(env.critic_dim, enabled=norm_obs).to(device))

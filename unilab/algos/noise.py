@@ -1,0 +1,42 @@
+"""The random streams of an algorithm: initial weights, the learner's noise, a collector's exploration.
+
+Torch's global generators are never touched; they belong to whoever runs us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from unilab.seeding import stream, torch_seed
+
+
+def network_generator(seed: int) -> torch.Generator:
+    """CPU generator of initial weights: the same for the learner and for every policy of a run."""
+    return torch.Generator().manual_seed(torch_seed(stream(seed, "network")))
+
+
+def learner_generator(seed: int, device: torch.device) -> torch.Generator:
+    """Generator of the noise that updates take, on the learner's device."""
+    return torch.Generator(device).manual_seed(torch_seed(stream(seed, "learner")))
+
+
+class ExploreNoise:
+    """Standard normal noise of collector number ``index``, on the CPU."""
+
+    def __init__(self, seed: int, index: int) -> None:
+        self._generator = torch.Generator().manual_seed(torch_seed(stream(seed, "explore", index)))
+
+    def draw(self, like: Tensor) -> Tensor:
+        """Fresh noise with the shape of ``like``, float32."""
+        return torch.randn(like.shape, generator=self._generator)
+
+    def state(self) -> dict[str, Tensor]:
+        """A copy of the generator's state."""
+        return {"generator": self._generator.get_state()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``state``."""
+        self._generator.set_state(state["generator"])

@@ -1,0 +1,90 @@
+"""Algorithms by name; a new one is a file, a line here, a YAML and a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
+from unilab.algos.sac import SAC, SACConfig, SACPolicy
+from unilab.algos.td3 import TD3, TD3Config, TD3Policy
+from unilab.errors import ConfigError, nearest
+from unilab.spec import EnvSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """What an algorithm is made of."""
+
+    config: type
+    learner: Callable[..., Learner]
+    policy: Callable[..., Policy]
+
+
+ALGORITHMS = {
+    "sac": Algorithm(SACConfig, SAC, SACPolicy),
+    "td3": Algorithm(TD3Config, TD3, TD3Policy),
+}
+
+
+def algo_config_class(algo: str) -> type:
+    """The config dataclass of ``algo``; every field has a default.
+
+    Raises:
+        ConfigError: no such algorithm.
+    """
+    return _algorithm(algo).config
+
+
+def make_learner(
+    algo: str,
+    env: EnvSpec,
+    cfg: LearnerConfig,
+    algo_config: Any,
+    *,
+    seed: int,
+    device: torch.device | str,
+) -> Learner:
+    """Build a learner; the same arguments always give the same networks and noise.
+
+    Args:
+        algo: a name in ``ALGORITHMS``.
+        env: shapes of observations and actions.
+        cfg: hyperparameters that every algorithm has.
+        algo_config: instance of ``algo_config_class(algo)``.
+        seed: of the run.
+        device: where to learn.
+
+    Raises:
+        ConfigError: no such algorithm, or another algorithm's config.
+    """
+    entry = _checked(algo, algo_config)
+    return entry.learner(env, cfg, algo_config, seed=seed, device=torch.device(device))
+
+
+def make_policy(spec: PolicySpec, *, seed: int, index: int) -> Policy:
+    """Build the policy of collector number ``index``; its networks start as the learner's do.
+
+    Raises:
+        ConfigError: no such algorithm, or another algorithm's config.
+    """
+    return _checked(spec.algo, spec.algo_config).policy(spec, seed=seed, index=index)
+
+
+def _algorithm(algo: str) -> Algorithm:
+    if algo not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise ConfigError(f"algo={algo!r} is unknown; there are {known}{nearest(algo, ALGORITHMS)}")
+    return ALGORITHMS[algo]
+
+
+def _checked(algo: str, algo_config: Any) -> Algorithm:
+    entry = _algorithm(algo)
+    if not isinstance(algo_config, entry.config):
+        raise ConfigError(
+            f"algo={algo!r} takes a {entry.config.__name__}, not a {type(algo_config).__name__}"
+        )
+    return entry

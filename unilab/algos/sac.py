@@ -1,0 +1,231 @@
+"""Soft actor-critic with twin critics and a learned temperature.
+
+Order within an update, each step seeing the results of those before it:
+
+1. temperature, on actions sampled for ``obs`` (with the actor, every ``policy_delay`` updates);
+2. critic target, with the temperature as step 1 left it (Stable-Baselines3 takes the one before);
+3. critics;
+4. actor, on the actions of step 1, against the critics of step 3 (every ``policy_delay`` updates);
+5. target critics, every update.
+
+Source: Haarnoja et al. 2018, arXiv:1812.05905; defaults as in Stable-Baselines3.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unilab.algos.adam import Adam
+from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.inputs import Inputs, make_inputs
+from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
+from unilab.algos.state import Part, load_state, save_state
+from unilab.algos.targets import polyak, smaller, td_target, twin_loss
+from unilab.algos.temperature import make_temperature, parse_ent_coef
+from unilab.nets.actor import GaussianActor, NormalizedActor
+from unilab.nets.critic import TwinCritic
+from unilab.nets.distributions import squashed_action, squashed_sample
+from unilab.nets.normalizer import make_norm
+from unilab.spec import EnvSpec, Minibatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SACConfig:
+    """What only SAC has."""
+
+    ent_coef: float | str = "auto"
+    """Temperature: ``auto`` is learned from 1, ``auto_0.1`` learned from 0.1, a number is fixed."""
+    target_entropy: float | Literal["auto"] = "auto"
+    """Entropy in nats that a learned temperature keeps; ``auto`` is minus the number of action dimensions."""
+    critic_layer_norm: bool = False
+    """Layer normalisation in the critics."""
+
+    def __post_init__(self) -> None:
+        parse_ent_coef(self.ent_coef)
+
+
+class SAC:
+    """The learner; see the module's docstring for the order of an update.
+
+    Args:
+        env: shapes of observations and actions.
+        cfg: hyperparameters shared by all algorithms.
+        algo: SAC's own.
+        seed: of the run; networks and noise have streams of their own.
+        device: where networks, optimisers and noise live.
+    """
+
+    def __init__(
+        self, env: EnvSpec, cfg: LearnerConfig, algo: SACConfig, *, seed: int, device: torch.device
+    ) -> None:
+        init = network_generator(seed)
+        module, self._actor = _make_actor(env, cfg, init)
+        self.policy_module: nn.Module = module.to(device)
+        self._inputs = make_inputs(env, module.norm, norm_obs=cfg.norm_obs, device=device)
+        self._critic = TwinCritic(
+            self._inputs.critic_dim, env.action_dim, cfg.hidden, init, layer_norm=algo.critic_layer_norm
+        ).to(device)
+        self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
+        self._target_entropy = (
+            -float(env.action_dim) if algo.target_entropy == "auto" else algo.target_entropy
+        )
+        self._temperature = make_temperature(
+            algo.ent_coef,
+            target_entropy=self._target_entropy,
+            learning_rate=cfg.learning_rate,
+            device=device,
+        )
+
+        self._online = list(self._critic.parameters())
+        self._targets = list(self._target_critic.parameters())
+        self._actor_optimizer = Adam(self._actor.parameters(), learning_rate=cfg.learning_rate)
+        self._critic_optimizer = Adam(self._critic.parameters(), learning_rate=cfg.learning_rate)
+        self._noise = learner_generator(seed, device)
+        self._cfg = cfg
+        self._ent_coef = algo.ent_coef
+        self.updates = 0
+
+    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
+        """Feed new env rows to the normalisers; see ``Learner``."""
+        self._inputs.observe(obs, critic_obs)
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Learner``."""
+        cfg = self._cfg
+        return {
+            "hidden": "x".join(map(str, cfg.hidden)),
+            "gamma": f"{cfg.gamma:g}",
+            "lr": f"{cfg.learning_rate:g}",
+            "policy delay": str(cfg.policy_delay),
+            "ent_coef": str(self._ent_coef),
+            "target entropy": f"{self._target_entropy:g}",
+        }
+
+    def update(self, batch: Minibatch) -> dict[str, Tensor]:
+        """One update; see ``Learner``.
+
+        Returns:
+            critic_loss, q_mean, ent_coef; with an actor step actor_loss too, and ent_coef_loss where the
+            temperature is learned.
+        """
+        self.updates += 1
+        acts = self.updates % self._cfg.policy_delay == 0
+        inputs = self._inputs(batch)
+        noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
+        metrics: dict[str, Tensor] = {}
+        if acts:
+            # Sampled once, for the temperature here and for the actor's own step below.
+            mean, log_std = self._actor(inputs.obs)
+            action, log_prob = squashed_sample(mean, log_std, noise[0])
+            metrics |= self._temperature.step(log_prob)
+        alpha = self._temperature.alpha()
+        metrics |= self._update_critic(batch, inputs, alpha, noise[1])
+        if acts:
+            metrics |= self._update_actor(inputs, action, log_prob, alpha)
+        polyak(self._targets, self._online, self._cfg.tau)
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides future updates; see ``Learner``."""
+        return save_state(self._parts(), self.updates)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; see ``Learner``."""
+        self.updates = load_state(self._parts(), state)
+
+    def _update_critic(
+        self, batch: Minibatch, inputs: Inputs, alpha: Tensor, noise: Tensor
+    ) -> dict[str, Tensor]:
+        with torch.no_grad():
+            mean, log_std = self._actor(inputs.next_obs)
+            next_action, log_prob = squashed_sample(mean, log_std, noise)
+            next_q = self._target_critic(inputs.next_critic_obs, next_action)
+            next_value = soft_value(next_q, log_prob, alpha)
+            target = td_target(batch.reward, batch.terminated, next_value, self._cfg.gamma)
+        q = self._critic(inputs.critic_obs, batch.action)
+        loss = twin_loss(q, target)
+        self._critic_optimizer.descend(loss)
+        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha}
+
+    def _update_actor(
+        self, inputs: Inputs, action: Tensor, log_prob: Tensor, alpha: Tensor
+    ) -> dict[str, Tensor]:
+        loss = actor_loss(self._critic(inputs.critic_obs, action), log_prob, alpha)
+        self._actor_optimizer.descend(loss)
+        return {"actor_loss": loss.detach()}
+
+    def _parts(self) -> dict[str, Part]:
+        return {
+            "policy": self.policy_module,
+            "critic": self._critic,
+            "target_critic": self._target_critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+            "noise": self._noise,
+            **self._inputs.parts,
+            **self._temperature.parts,
+        }
+
+
+def soft_value(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
+    """State value with the entropy bonus: q [2, B], log_prob [B], alpha [] -> [B]; equation 3."""
+    return smaller(q) - alpha * log_prob
+
+
+def actor_loss(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
+    """What the actor descends: minus the soft value, averaged; [] float32; equation 7."""
+    return -soft_value(q, log_prob, alpha).mean()
+
+
+class SACPolicy:
+    """Acts with the published actor; explores by sampling its distribution.
+
+    Args:
+        spec: what to build.
+        seed: of the run.
+        index: of the collector; decides the noise.
+    """
+
+    def __init__(self, spec: PolicySpec, *, seed: int, index: int) -> None:
+        module, self._actor = _make_actor(spec.env, spec.learner, network_generator(seed))
+        self.module: nn.Module = module
+        self._norm = module.norm
+        self._noise = ExploreNoise(seed, index)
+
+    @torch.inference_mode()
+    def explore(
+        self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """Sampled actions; see ``Policy``."""
+        mean, log_std = self._actor(self._norm(torch.from_numpy(obs["obs"])))
+        action: NDArray[np.float32] = squashed_action(mean, log_std, self._noise.draw(mean)).numpy()
+        return action
+
+    @torch.inference_mode()
+    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Actions at the mean; see ``Policy``."""
+        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
+        return action
+
+    def explore_state(self) -> dict[str, Tensor]:
+        """The noise stream's state; see ``Policy``."""
+        return self._noise.state()
+
+    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``explore_state``."""
+        self._noise.load(state)
+
+
+def _make_actor(
+    env: EnvSpec, cfg: LearnerConfig, init: torch.Generator
+) -> tuple[NormalizedActor, GaussianActor]:
+    actor = GaussianActor(env.obs_dim, env.action_dim, cfg.hidden, init)
+    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor

@@ -1,0 +1,63 @@
+"""What every off-policy update shares: TD targets, twin losses, target smoothing, Polyak averaging."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+
+def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: float) -> Tensor:
+    """One-step TD target; truncation still bootstraps.
+
+    Truncation is not an argument: a row that is cut off counts like any other, and one that is terminated as
+    well has ended.
+
+    Args:
+        reward: [B] float32, env units, unscaled.
+        terminated: [B] bool, end of the MDP, never a time limit.
+        next_value: [B] float32, minimum over target critics, entropy included.
+        gamma: discount in [0, 1], per env step.
+
+    Returns:
+        [B] float32 without gradient.
+
+    Source: Pardo et al. 2018, arXiv:1712.00378 (bootstrapping at time limits).
+    """
+    return (reward + gamma * ~terminated * next_value).detach()
+
+
+def twin_loss(q: Tensor, target: Tensor) -> Tensor:
+    """Half the sum over both critics of their mean squared errors; q [2, B], target [B] float32; returns []."""
+    return mse_loss(q, target.expand_as(q))
+
+
+def smaller(q: Tensor) -> Tensor:
+    """Minimum over the two critics, differentiable; [2, B] -> [B]. Source: Fujimoto et al. 2018."""
+    first, second = q.unbind()
+    return torch.minimum(first, second)
+
+
+def smoothed_action(action: Tensor, noise: Tensor, *, scale: float, clip: float) -> Tensor:
+    """Target action with clipped noise, in the normalised action scale.
+
+    Args:
+        action: [B, A] float32 in [-1, 1], of the target actor.
+        noise: [B, A] float32, standard normal.
+        scale: standard deviation of the smoothing noise.
+        clip: largest change per dimension.
+
+    Returns:
+        [B, A] float32 in [-1, 1].
+
+    Source: Fujimoto et al. 2018, arXiv:1802.09477, section 5.3.
+    """
+    return (action + (noise * scale).clamp(-clip, clip)).clamp(-1.0, 1.0)
+
+
+@torch.no_grad()
+def polyak(targets: Sequence[Tensor], online: Sequence[Tensor], tau: float) -> None:
+    """Move each target in place by the share ``tau`` towards its online tensor."""
+    torch._foreach_lerp_(list(targets), list(online), tau)

@@ -1,0 +1,198 @@
+"""Twin delayed DDPG: clipped double critics, delayed actor and targets, smoothed target actions.
+
+Actor, target actor and target critics move together, every ``policy_delay`` updates; the critics at each.
+
+Source: Fujimoto et al. 2018, arXiv:1802.09477, algorithm 1.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unilab.algos.adam import Adam
+from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.inputs import Inputs, make_inputs
+from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
+from unilab.algos.state import Part, load_state, save_state
+from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
+from unilab.errors import ConfigError
+from unilab.nets.actor import NormalizedActor, TanhActor
+from unilab.nets.critic import TwinCritic
+from unilab.nets.normalizer import make_norm
+from unilab.spec import EnvSpec, Minibatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TD3Config:
+    """What only TD3 has; noise in the normalised action scale, where the whole range is 2."""
+
+    exploration_noise: float = 0.1
+    """Standard deviation of the noise added to actions while collecting."""
+    target_noise: float = 0.2
+    """Standard deviation of the noise that smooths target actions."""
+    noise_clip: float = 0.5
+    """Largest change of a target action by that noise."""
+    critic_layer_norm: bool = False
+    """Layer normalisation in the critics."""
+
+    def __post_init__(self) -> None:
+        for name in ("exploration_noise", "target_noise", "noise_clip"):
+            value = getattr(self, name)
+            if not 0.0 <= value < math.inf:
+                raise ConfigError(f"td3.{name}={value!r} cannot work; it must be 0 or more")
+
+
+class TD3:
+    """The learner.
+
+    Args:
+        env: shapes of observations and actions.
+        cfg: hyperparameters shared by all algorithms.
+        algo: TD3's own.
+        seed: of the run; networks and noise have streams of their own.
+        device: where networks, optimisers and noise live.
+    """
+
+    def __init__(
+        self, env: EnvSpec, cfg: LearnerConfig, algo: TD3Config, *, seed: int, device: torch.device
+    ) -> None:
+        init = network_generator(seed)
+        module, self._actor = _make_actor(env, cfg, init)
+        self.policy_module: nn.Module = module.to(device)
+        self._inputs = make_inputs(env, module.norm, norm_obs=cfg.norm_obs, device=device)
+        self._critic = TwinCritic(
+            self._inputs.critic_dim, env.action_dim, cfg.hidden, init, layer_norm=algo.critic_layer_norm
+        ).to(device)
+        self._target_actor = copy.deepcopy(self._actor).requires_grad_(False)
+        self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
+
+        self._online = [*self._actor.parameters(), *self._critic.parameters()]
+        self._targets = [*self._target_actor.parameters(), *self._target_critic.parameters()]
+        self._actor_optimizer = Adam(self._actor.parameters(), learning_rate=cfg.learning_rate)
+        self._critic_optimizer = Adam(self._critic.parameters(), learning_rate=cfg.learning_rate)
+        self._noise = learner_generator(seed, device)
+        self._cfg = cfg
+        self._algo = algo
+        self.updates = 0
+
+    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
+        """Feed new env rows to the normalisers; see ``Learner``."""
+        self._inputs.observe(obs, critic_obs)
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Learner``."""
+        cfg = self._cfg
+        return {
+            "hidden": "x".join(map(str, cfg.hidden)),
+            "gamma": f"{cfg.gamma:g}",
+            "lr": f"{cfg.learning_rate:g}",
+            "policy delay": str(cfg.policy_delay),
+            "exploration noise": f"{self._algo.exploration_noise:g}",
+        }
+
+    def update(self, batch: Minibatch) -> dict[str, Tensor]:
+        """One update; see ``Learner``.
+
+        Returns:
+            critic_loss and q_mean, with an actor step actor_loss too.
+        """
+        self.updates += 1
+        inputs = self._inputs(batch)
+        noise = torch.randn(batch.action.shape, generator=self._noise, device=batch.action.device)
+        metrics = self._update_critic(batch, inputs, noise)
+        if self.updates % self._cfg.policy_delay == 0:
+            metrics |= self._update_actor(inputs)
+            polyak(self._targets, self._online, self._cfg.tau)
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides future updates; see ``Learner``."""
+        return save_state(self._parts(), self.updates)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; see ``Learner``."""
+        self.updates = load_state(self._parts(), state)
+
+    def _update_critic(self, batch: Minibatch, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
+        algo = self._algo
+        with torch.no_grad():
+            next_action = smoothed_action(
+                self._target_actor(inputs.next_obs), noise, scale=algo.target_noise, clip=algo.noise_clip
+            )
+            next_q = smaller(self._target_critic(inputs.next_critic_obs, next_action))
+            target = td_target(batch.reward, batch.terminated, next_q, self._cfg.gamma)
+        q = self._critic(inputs.critic_obs, batch.action)
+        loss = 2.0 * twin_loss(q, target)
+        self._critic_optimizer.descend(loss)
+        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean()}
+
+    def _update_actor(self, inputs: Inputs) -> dict[str, Tensor]:
+        loss = -self._critic.first(inputs.critic_obs, self._actor(inputs.obs)).mean()
+        self._actor_optimizer.descend(loss)
+        return {"actor_loss": loss.detach()}
+
+    def _parts(self) -> dict[str, Part]:
+        return {
+            "policy": self.policy_module,
+            "target_actor": self._target_actor,
+            "critic": self._critic,
+            "target_critic": self._target_critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+            "noise": self._noise,
+            **self._inputs.parts,
+        }
+
+
+class TD3Policy:
+    """Acts with the published actor; explores by adding Gaussian noise.
+
+    Args:
+        spec: what to build.
+        seed: of the run.
+        index: of the collector; decides the noise.
+    """
+
+    def __init__(self, spec: PolicySpec, *, seed: int, index: int) -> None:
+        module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+        self.module: nn.Module = module
+        self._scale: float = spec.algo_config.exploration_noise
+        self._noise = ExploreNoise(seed, index)
+
+    @torch.inference_mode()
+    def explore(
+        self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """Noisy actions, clipped; see ``Policy``."""
+        action = self.module(torch.from_numpy(obs["obs"]))
+        noisy = action.add_(self._noise.draw(action), alpha=self._scale).clamp_(-1.0, 1.0)
+        result: NDArray[np.float32] = noisy.numpy()
+        return result
+
+    @torch.inference_mode()
+    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Actions without noise; see ``Policy``."""
+        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
+        return action
+
+    def explore_state(self) -> dict[str, Tensor]:
+        """The noise stream's state; see ``Policy``."""
+        return self._noise.state()
+
+    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``explore_state``."""
+        self._noise.load(state)
+
+
+def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, TanhActor]:
+    actor = TanhActor(env.obs_dim, env.action_dim, cfg.hidden, init)
+    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor

@@ -1,0 +1,110 @@
+"""What the machine has: cores for threads, memory for rings. Looked at before anything is taken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from unilab.errors import ConfigError, ResourceError
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadBudget:
+    """Threads of numpy and torch per role."""
+
+    learner: int
+    collector: int
+
+
+def thread_budget(threads: int | str, *, light_collector: bool) -> ThreadBudget:
+    """Split a run's threads between learner and collector; serial mode takes the same split, for the same bits.
+
+    A learner with one thread per core beside a collector that is always busy halves the throughput (each barrier
+    waits for a preempted thread), while a collector that mostly waits leaves its core free. So the collector
+    has one thread, and the learner has all of them if the collector is light, else the rest. This is a rule over the
+    config and never a measurement: thread counts change the last bits of sums.
+
+    Args:
+        threads: all threads of the run, or "auto" for one per usable core.
+        light_collector: see ``config``.
+
+    Raises:
+        ConfigError: not a positive count.
+    """
+    total = usable_cores() if threads == "auto" else int(threads)
+    if total < 1:
+        raise ConfigError(f"threads={threads} is not a positive count")
+    return ThreadBudget(learner=total if light_collector else max(1, total - 1), collector=1)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: affinity mask and the container's CPU quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = (_CGROUP / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+
+
+def available_bytes() -> int:
+    """Memory that can still be taken: of the machine, or of the container where that is less."""
+    free = _meminfo_available()
+    limits = [
+        int(limit) - int(used)
+        for limit, used in (_cgroup_pair("memory.max", "memory.current"),)
+        if limit.isdigit() and used.isdigit()
+    ]
+    return max(0, min([free, *limits]))
+
+
+def check_memory(needs: Mapping[str, int], *, row_bytes: int, buffer_size: int) -> None:
+    """Refuse what does not fit before any of it is taken.
+
+    Args:
+        needs: bytes by what takes them, the ring included.
+        row_bytes: bytes of one row of the ring.
+        buffer_size: rows of the ring.
+
+    Raises:
+        ResourceError: names the bytes, their factors and the largest buffer that fits.
+    """
+    needed, free = sum(needs.values()), available_bytes()
+    if needed <= free:
+        return
+    fits = max(0, (free - (needed - row_bytes * buffer_size)) // row_bytes)
+    parts = ", ".join(f"{name} {format_bytes(nbytes)}" for name, nbytes in needs.items())
+    raise ResourceError(
+        f"this run needs {format_bytes(needed)} of memory ({parts}; the ring is buffer_size={buffer_size:,} rows of "
+        f"{format_bytes(row_bytes)}) and {format_bytes(free)} are free; the largest buffer_size that fits is {fits:,}"
+    )
+
+
+def format_bytes(nbytes: float) -> str:
+    """Bytes in the largest binary unit that keeps at least one digit before the point."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(nbytes) < 1024:
+            return f"{nbytes:.4g} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:,.1f} TiB"
+
+
+def _meminfo_available() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _cgroup_pair(limit: str, used: str) -> tuple[str, str]:
+    try:
+        return (_CGROUP / limit).read_text().strip(), (_CGROUP / used).read_text().strip()
+    except OSError:
+        return "max", "0"

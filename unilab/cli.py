@@ -1,0 +1,188 @@
+"""The command line: ``unilab train ...``, the same program as ``python scripts/train.py ...``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+import yaml
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+from unilab.algos.registry import ALGORITHMS
+from unilab.config import TrainConfig, check, load_file, parse_count, preset_path
+from unilab.errors import ConfigError, UnilabError, nearest
+
+ALIASES = {
+    "-n": "--total-steps",
+    "--total-timesteps": "--total-steps",
+    "--n-timesteps": "--total-steps",
+    "--n-envs": "--num-envs",
+    "--env-id": "--env",
+    "--lr": "--learning-rate",
+}
+"""Names that users of other libraries type."""
+
+FLAT = ("env", "learner", "replay", "pacing", "sac")
+"""Sections whose fields are flags without a prefix; the dotted name works too."""
+
+_DESCRIPTION = """Train a policy. Underscores and dashes both work; numbers may be written 1e6, 1_000_000 or 1M.
+Also: --preset NAME (sb3: the hyperparameters SB3 users know), --config FILE (repeats a run from its config.yaml).
+Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry of the console script; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["train"]:
+        return train_main(words[1:])
+    if words in ([], ["-h"], ["--help"]):
+        sys.stdout.write("usage: unilab train [OPTIONS]\n\n`unilab train --help` lists the options.\n")
+        return 0
+    sys.stderr.write(f"unilab: unknown command {words[0]!r}{nearest(words[0], ['train'])}\n")
+    return 2
+
+
+def train_main(argv: Sequence[str] | None = None) -> int:
+    """Train as the arguments say; returns the exit code."""
+    # A module with the user's env usually lies where the command is typed.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        cfg = parse(list(sys.argv[1:] if argv is None else argv))
+    except UnilabError as error:
+        sys.stderr.write(f"unilab: {error}\n")
+        return error.exit_code
+    from unilab.session import run  # torch and simulators only once the arguments are good
+
+    return run(cfg)
+
+
+def parse(argv: list[str]) -> TrainConfig:
+    """Arguments to a checked config.
+
+    Raises:
+        ConfigError: unknown name or bad value.
+        SystemExit: ``--help`` (0) or a malformed value (2), after printing.
+    """
+    words, given = _canonical(argv)
+    base = TrainConfig()
+    if "config" in given:
+        base = load_file(Path(given["config"]), base)
+    base = dataclasses.replace(base, algo=given.get("algo", base.algo))
+    if base.algo not in ALGORITHMS:
+        raise ConfigError(f"algo={base.algo!r} is not known{nearest(base.algo, ALGORITHMS)}")
+    if "preset" in given or "config" not in given:
+        base = load_file(preset_path(base.algo, given.get("preset")), base)
+    cfg = tyro.cli(
+        TrainConfig, args=words, default=base, prog="train", description=_DESCRIPTION, registry=_registry()
+    )
+    check(cfg)
+    return cfg
+
+
+def _canonical(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Bring flags to the one name that tyro knows, and take out those that choose the defaults.
+
+    Returns:
+        The words for tyro, and the values of --algo, --preset and --config.
+    """
+    known = _flags()
+    words: list[str] = []
+    given: dict[str, str] = {}
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if not re.match(r"--?[A-Za-z]", word):
+            words.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        flag = _canonical_flag(flag)
+        if flag not in known:
+            raise ConfigError(f"unknown option {word.partition('=')[0]}{nearest(flag, known)}")
+        if flag in ("--algo", "--preset", "--config"):
+            if not equals:
+                if not rest:
+                    raise ConfigError(f"{flag} needs a value")
+                value = rest.pop(0)
+            given[flag.removeprefix("--")] = value
+        else:
+            words += [flag, value] if equals else [flag]
+    return words, given
+
+
+def _canonical_flag(flag: str) -> str:
+    flag = ALIASES.get(flag, flag)
+    if not flag.startswith("--"):
+        return flag
+    flag = "--" + flag[2:].replace("_", "-")
+    flag = ALIASES.get(flag, flag)
+    section, dot, name = flag[2:].partition(".")
+    return f"--{name}" if dot and section in FLAT else flag
+
+
+def _flags() -> set[str]:
+    """Every flag that there is."""
+    flags = {"--help", "-h", "--preset", "--config"}
+    for field in dataclasses.fields(TrainConfig):
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if dataclasses.is_dataclass(default):
+            prefix = "" if field.name in FLAT else f"{field.name}."
+            names = [prefix + inner.name for inner in dataclasses.fields(default)]
+        else:
+            names = [field.name]
+        flags |= {"--" + name.replace("_", "-") for name in names}
+        flags |= {f"--no-{name.replace('_', '-')}" for name in names}
+    return flags
+
+
+def _registry() -> ConstructorRegistry:
+    """How whole numbers and keyword arguments are read from the command line."""
+    registry = ConstructorRegistry()
+
+    @registry.primitive_rule
+    def count(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+        if info.type is not int:
+            return None
+        return PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="INT",
+            instance_from_str=lambda words: parse_count(words[0]),
+            is_instance=lambda value: isinstance(value, int) and not isinstance(value, bool),
+            str_from_instance=lambda value: [str(value)],
+        )
+
+    @registry.primitive_rule
+    def keywords(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[dict[str, Any]] | None:
+        if info.type_origin is not dict:
+            return None
+        return PrimitiveConstructorSpec(
+            nargs="*",
+            metavar="JSON|[KEY=VALUE ...]",
+            instance_from_str=parse_keywords,
+            is_instance=lambda value: isinstance(value, dict),
+            str_from_instance=lambda value: [json.dumps(value)],
+        )
+
+    return registry
+
+
+def parse_keywords(words: list[str]) -> dict[str, Any]:
+    """``{"a": 1}`` as JSON, or ``a=1 b=true c=text``.
+
+    Raises:
+        ValueError: neither.
+    """
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        value = json.loads(words[0])
+        return dict(value)
+    pairs = dict(word.partition("=")[::2] for word in words)
+    if any("=" not in word for word in words):
+        raise ValueError(f"expected JSON or KEY=VALUE, got {' '.join(words)}")
+    return {key: yaml.safe_load(text) for key, text in pairs.items()}

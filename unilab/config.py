@@ -1,0 +1,285 @@
+"""A run's configuration: the parts' own configs composed, presets laid over them, conflicts refused.
+
+Precedence, last wins: class defaults, ``configs/<algo>.yaml`` (or ``<algo>_<preset>.yaml``), ``--config FILE``, command
+line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sysconfig
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+from tyro.conf import OmitArgPrefixes as Flat  # fields become flags without the section's name
+
+from unilab.algos.base import LearnerConfig
+from unilab.algos.registry import ALGORITHMS
+from unilab.algos.sac import SACConfig
+from unilab.algos.td3 import TD3Config
+from unilab.envs.registry import EnvConfig
+from unilab.errors import ConfigError, nearest
+from unilab.pacing import PacingConfig, Schedule
+from unilab.replay import ReplayConfig
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationConfig:
+    """The evaluation of the final weights."""
+
+    episodes: int = 10
+    """Episodes of the deterministic policy at the end of a run; 0 leaves it out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """Everything that decides a run."""
+
+    algo: str = "sac"
+    """Update rule: sac or td3."""
+    total_steps: int = 60_000
+    """Env steps of the whole run, prefill included; rounded up to whole ticks."""
+    seed: int = 0
+    """Seed of every random stream of the run."""
+    device: str = "auto"
+    """Where the learner computes: auto (CUDA if there is one), cpu, cuda, cuda:1."""
+    threads: int | Literal["auto"] = "auto"
+    """Threads of the whole run; auto takes one per usable core."""
+    log_dir: Path = Path("runs")
+    """Run directories go to <log-dir>/<env>/<algo>/."""
+    name: str | None = None
+    """Name of the run directory; default: start time and seed."""
+    log_every: int = 1_000
+    """Env steps between rows in TensorBoard and progress.csv."""
+    save_every: int = 0
+    """Env steps between checkpoints; 0 saves at the end only."""
+    keep: int = 5
+    """Newest checkpoints kept; 0 keeps all."""
+    trace: bool = False
+    """Write trace.json, to be opened in Perfetto."""
+    serial: bool = False
+    """One process, for a debugger; computes the same bits."""
+
+    env: Flat[EnvConfig] = field(default_factory=EnvConfig)
+    learner: Flat[LearnerConfig] = field(default_factory=LearnerConfig)
+    replay: Flat[ReplayConfig] = field(default_factory=ReplayConfig)
+    pacing: Flat[PacingConfig] = field(default_factory=PacingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    sac: Flat[SACConfig] = field(default_factory=SACConfig)
+    td3: TD3Config = field(default_factory=TD3Config)
+
+    @property
+    def algo_config(self) -> Any:
+        """The chosen algorithm's own config."""
+        return getattr(self, self.algo)
+
+    @property
+    def learning_starts(self) -> int:
+        """Transitions of the prefill; "auto" is resolved here."""
+        wanted = self.replay.learning_starts
+        return min(1_000, self.total_steps // 10) if wanted == "auto" else int(wanted)
+
+    def schedule(self) -> Schedule:
+        """The run's counts; refuses totals and sizes that cannot work."""
+        return Schedule(
+            num_envs=self.env.num_envs,
+            steps_per_tick=self.pacing.steps_per_tick,
+            learning_starts=self.learning_starts,
+            total_steps=self.total_steps,
+            # The decimal text, not the binary float: 0.37 means 37 updates per 100 steps.
+            utd=Fraction(str(self.pacing.utd)),
+            capacity=self.replay.buffer_size,
+        )
+
+
+def check(cfg: TrainConfig) -> None:
+    """Refuse values that cannot work and options that would have no effect.
+
+    Raises:
+        ConfigError: names the field, its value and a fix.
+    """
+    if cfg.algo not in ALGORITHMS:
+        raise ConfigError(f"algo={cfg.algo!r} is not known{nearest(cfg.algo, ALGORITHMS)}")
+    for name in ALGORITHMS:
+        section = getattr(cfg, name)
+        if name != cfg.algo and section != type(section)():
+            changed = ", ".join(_changed(section))
+            raise ConfigError(f"{changed} (of {name}) would have no effect with algo={cfg.algo}")
+    positive = {
+        "total_steps": cfg.total_steps,
+        "num_envs": cfg.env.num_envs,
+        "steps_per_tick": cfg.pacing.steps_per_tick,
+        "stall_limit_s": cfg.pacing.stall_limit_s,
+        "batch_size": cfg.replay.batch_size,
+        "buffer_size": cfg.replay.buffer_size,
+        "policy_delay": cfg.learner.policy_delay,
+        "learning_rate": cfg.learner.learning_rate,
+        "log_every": cfg.log_every,
+    }
+    for key, value in positive.items():
+        if not value > 0:
+            raise ConfigError(f"{key}={value} must be greater than 0")
+    for key, value in {"seed": cfg.seed, "save_every": cfg.save_every, "keep": cfg.keep}.items():
+        if value < 0:
+            raise ConfigError(f"{key}={value} must not be negative")
+    if not 0 <= cfg.learner.gamma <= 1:
+        raise ConfigError(f"gamma={cfg.learner.gamma} is not in [0, 1]")
+    if not 0 < cfg.learner.tau <= 1:
+        raise ConfigError(f"tau={cfg.learner.tau} is not in (0, 1]")
+    if not cfg.learner.hidden or min(cfg.learner.hidden) < 1:
+        raise ConfigError(f"hidden={cfg.learner.hidden} needs at least one width greater than 0")
+    cfg.schedule()
+
+
+def light_collector(cfg: TrainConfig) -> bool:
+    """Whether the collector mostly waits, so that the learner may use its core too.
+
+    A rule over the config: rough cost of a round's updates (17/6 passes over the nets of SAC at 50 GFLOP/s) against
+    a round of env steps (60 us each, a MuJoCo task under Gymnasium, plus 150 us for the policy).
+    """
+    widths = cfg.learner.hidden
+    weights = sum(a * b for a, b in zip(widths, widths[1:], strict=False)) + 32 * widths[0]
+    flop = 2 * cfg.replay.batch_size * weights * 17
+    learn_s = cfg.pacing.utd * cfg.env.num_envs * flop / 50e9
+    collect_s = 150e-6 + 60e-6 * cfg.env.num_envs
+    return learn_s > 4 * collect_s
+
+
+# ---------------------------------------------------------------- files
+
+
+def preset_path(algo: str, preset: str | None) -> Path:
+    """The YAML file of a preset.
+
+    Raises:
+        ConfigError: no such preset; names those that exist.
+    """
+    folder = _configs_folder()
+    known = {path.stem for path in folder.glob("*.yaml")}
+    stem = algo if preset is None else f"{algo}_{preset}"
+    if stem not in known:
+        own = sorted(name.removeprefix(f"{algo}_") for name in known if name.startswith(f"{algo}_"))
+        raise ConfigError(
+            f"there is no preset {preset!r} for algo={algo}{nearest(preset or '', own)}; known: {', '.join(own)}"
+        )
+    return folder / f"{stem}.yaml"
+
+
+def load_file(path: Path, base: TrainConfig) -> TrainConfig:
+    """Lay a YAML file over a config.
+
+    Raises:
+        ConfigError: unreadable file, unknown key or wrong type, with the file's name.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, Mapping | None):
+        raise ConfigError(f"{path} must be a mapping of keys to values")
+    return overlay(base, content or {}, str(path))
+
+
+def dump(cfg: TrainConfig) -> str:
+    """The whole config as YAML; ``load_file`` reads it back to an equal config."""
+    return yaml.safe_dump(_plain(cfg), sort_keys=False)
+
+
+def overlay(config: T, values: Mapping[str, Any], where: str) -> T:
+    """A copy of a config dataclass with some values replaced, nested mappings into nested configs.
+
+    Raises:
+        ConfigError: unknown key (with the nearest known one) or a value of the wrong type.
+    """
+    hints = get_type_hints(type(config))
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in hints:
+            raise ConfigError(f"{where}: unknown key {key!r}{nearest(key, hints)}")
+        current = getattr(config, key)
+        if dataclasses.is_dataclass(current):
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{where}: {key} must be a mapping, not {value!r}")
+            changes[key] = overlay(current, value, f"{where}: {key}")
+        else:
+            changes[key] = _convert(value, hints[key], f"{where}: {key}")
+    return dataclasses.replace(config, **changes)  # type: ignore[type-var]
+
+
+def parse_count(text: str) -> int:
+    """Whole numbers as people write them: 1000000, 1_000_000, 1e6, 1M, 64k.
+
+    Raises:
+        ValueError: not a whole number.
+    """
+    compact = text.strip().replace("_", "").replace(",", "")
+    factor = {"k": 10**3, "m": 10**6, "g": 10**9}.get(compact[-1:].lower(), 1)
+    number = Fraction(compact[:-1] if factor > 1 else compact) * factor
+    if number.denominator != 1:
+        raise ValueError(f"{text} is not a whole number")
+    return int(number)
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    """A YAML value as the field's type; bool is never taken for a number."""
+    origin, options = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        for option in options:
+            try:
+                return _convert(value, option, where)
+            except ConfigError:
+                continue
+    elif origin is Literal:
+        if value in options:
+            return value
+    elif origin is tuple and isinstance(value, list | tuple):
+        return tuple(_convert(item, options[0], where) for item in value)
+    elif origin is dict and isinstance(value, Mapping):
+        return dict(value)
+    elif hint is type(None) and value is None:
+        return None
+    elif hint is bool and isinstance(value, bool):
+        return value
+    elif hint is int and not isinstance(value, bool) and isinstance(value, int | float | str):
+        try:
+            return parse_count(str(value))
+        except ValueError:
+            pass
+    elif hint is float and not isinstance(value, bool) and isinstance(value, int | float | str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    elif hint is str and isinstance(value, str):
+        return value
+    elif hint is Path and isinstance(value, str):
+        return Path(value)
+    raise ConfigError(f"{where}: {value!r} is not a {getattr(hint, '__name__', hint)}")
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses to dicts, tuples to lists, paths to strings."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _changed(section: Any) -> list[str]:
+    default = type(section)()
+    names = [f.name for f in dataclasses.fields(section)]
+    return [f"{n}={getattr(section, n)!r}" for n in names if getattr(section, n) != getattr(default, n)]
+
+
+def _configs_folder() -> Path:
+    """``configs/`` of the repository, or where a wheel puts it."""
+    repository = Path(__file__).resolve().parent.parent / "configs"
+    return repository if repository.is_dir() else Path(sysconfig.get_path("data")) / "share/unilab/configs"

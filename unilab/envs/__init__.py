@@ -1,0 +1,1 @@
+"""Environments behind one contract: batched arrays in, true successors out."""

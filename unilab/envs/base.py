@@ -1,0 +1,54 @@
+"""The env contract (DESIGN.md, contract 1).
+
+``next_obs`` is always the true successor under the action, the terminal observation at an episode's end;
+``obs`` is what the policy acts on next, the reset observation there. Adapters absorb every autoreset flavour,
+so that the collector has no branch. ``terminated`` and ``truncated`` stay separate for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unilab.spec import EnvSpec
+
+Groups = dict[str, NDArray[np.float32]]
+"""Observation groups: "obs" [n, obs_dim] always, "critic" [n, critic_dim] where the env has it."""
+
+
+@dataclass(slots=True)
+class EnvStep:
+    """Result of one step of n envs. The arrays are the caller's: no later step writes into them."""
+
+    obs: Groups  # what the policy acts on next
+    reward: NDArray[np.float32]  # [n], env units
+    terminated: NDArray[np.bool_]  # [n]
+    truncated: NDArray[np.bool_]  # [n]
+    next_obs: Groups  # the true successor under the action
+    metrics: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # named per-env floats, [n] each
+
+
+class BatchEnv(Protocol):
+    """n envs stepped together."""
+
+    num_envs: int
+    spec: EnvSpec
+
+    def reset(self) -> Groups:
+        """First observations. Each env is seeded with its own seed here, and only here."""
+
+    def step(self, action: NDArray[np.float32]) -> EnvStep:
+        """Step all envs.
+
+        Args:
+            action: [num_envs, action_dim] float32 in [-1, 1]; the adapter scales it to the env's bounds.
+
+        Raises:
+            Exception: whatever the env raised, with a note that names the env's index.
+        """
+
+    def close(self) -> None:
+        """Release the envs; may be called twice."""

@@ -1,0 +1,82 @@
+"""Values are finite or named (DESIGN.md, contract 12): the check at the env's border."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unilab.envs.base import EnvStep, Groups
+from unilab.errors import NonFinite
+
+
+def check_finite(step: EnvStep, first_env_index: int, steps: NDArray[np.int64]) -> None:
+    """Raise for the first NaN or infinity of a step; a few numpy calls when there is none.
+
+    Args:
+        step: what ``BatchEnv.step`` returned.
+        first_env_index: run-wide index of the step's first env.
+        steps: [n] number of this step for each env, counted over the run from 1.
+
+    Raises:
+        NonFinite: names the array, its column, the env's index and that env's step.
+    """
+    _check_groups(step.next_obs, "", first_env_index, steps)
+    if not all_finite(step.reward):
+        env = _first_bad(step.reward[:, None])[0]
+        raise NonFinite(_message(f"reward = {step.reward[env]}", first_env_index + env, steps[env]))
+    # Rows of envs that go on are copies of next_obs; this finds a bad reset observation.
+    _check_groups(step.obs, "reset ", first_env_index, steps)
+
+
+def check_finite_reset(obs: Groups, first_env_index: int, steps: NDArray[np.int64]) -> None:
+    """The same for what ``BatchEnv.reset`` returned; ``steps`` [n] counts the steps taken before it."""
+    _check_groups(obs, "reset ", first_env_index, steps)
+
+
+def to_float32(values: NDArray[Any], what: str, first_env_index: int, step: int) -> NDArray[np.float32]:
+    """Cast [n] or [n, columns] to float32; a NaN or infinity that is there already stays.
+
+    Raises:
+        NonFinite: a finite value is beyond float32's range, where a plain cast makes an infinity of it.
+    """
+    if values.dtype == np.float32:
+        return values
+    try:
+        with np.errstate(over="raise"):
+            return values.astype(np.float32)
+    except FloatingPointError:
+        pass
+    with np.errstate(over="ignore"):
+        lost = np.isfinite(values) & np.isinf(values.astype(np.float32))
+    env, *column = (int(k) for k in np.argwhere(lost)[0])
+    name = f"{what}{column or ''} = {values[(env, *column)]:.6g}"
+    raise NonFinite(
+        f"{name} is beyond float32's range (3.4e38) in env index {first_env_index + env}, step {step}"
+    )
+
+
+def all_finite(values: NDArray[np.float32]) -> bool:
+    """Whether there is no NaN and no infinity."""
+    # A finite sum of squares has finite terms, in half the time of isfinite().all(). Large numbers may
+    # overflow it, so only the slow answer counts against the env.
+    return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())
+
+
+def _check_groups(groups: Groups, prefix: str, first_env_index: int, steps: NDArray[np.int64]) -> None:
+    for group, rows in groups.items():
+        if not all_finite(rows):
+            env, column = _first_bad(rows)
+            name = f"{prefix}{group}[{column}] = {rows[env, column]}"
+            raise NonFinite(_message(name, first_env_index + env, steps[env]))
+
+
+def _first_bad(rows: NDArray[np.float32]) -> tuple[int, int]:
+    env, column = np.argwhere(~np.isfinite(rows))[0]
+    return int(env), int(column)
+
+
+def _message(name: str, env: int, step: np.int64) -> str:
+    return f"{name} is not finite in env index {env}, step {step}; a row with it is never stored"

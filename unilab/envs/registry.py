@@ -1,0 +1,114 @@
+"""Which backend an env id belongs to, and the two questions every backend answers: probe and make.
+
+A backend is one module with ``probe`` and ``make`` (see ``Backend``) and one line in ``BACKENDS``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast
+
+from unilab.envs.base import BatchEnv
+from unilab.errors import ConfigError
+from unilab.seeding import env_seed, eval_seed
+from unilab.spec import EnvSpec
+
+BACKENDS = {
+    "toy": "unilab.envs.toy",
+    "unilab/Toy": "unilab.envs.toy",
+}
+"""Beginning of an env id -> module; every other id goes to gymnasium."""
+
+_DEFAULT = "unilab.envs.gymnasium_vec"
+_VECS = ("sync", "async", "auto")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvConfig:
+    """Which env to train on, and how its copies are stepped."""
+
+    env: str = "HalfCheetah-v5"
+    """Any Gymnasium id, also `module:Id`, which imports the module first; `unilab/Toy-v0` is built in."""
+
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the env's constructor."""
+
+    num_envs: int = 1
+    """Envs that are stepped together."""
+
+    vec: Literal["sync", "async", "auto"] = "auto"
+    """sync: one loop in the collector. async: one process per env, worth it where a step takes milliseconds.
+    auto: sync, the faster one for every MuJoCo task measured; never decided by a measurement."""
+
+    critic_keys: tuple[str, ...] = ()
+    """Keys of a Dict observation that only the critic sees; the critic gets all keys, the policy the rest."""
+
+    action_bound: float | None = None
+    """Bound for action dimensions that have none: -B below and B above, in env units."""
+
+    def __post_init__(self) -> None:
+        if self.num_envs < 1:
+            raise ConfigError(f"num_envs={self.num_envs} must be at least 1")
+        if self.vec not in _VECS:
+            raise ConfigError(f"vec={self.vec!r} is unknown; use one of {', '.join(_VECS)}")
+        if self.action_bound is not None and not 0 < self.action_bound < math.inf:
+            raise ConfigError(f"action_bound={self.action_bound} must be a positive, finite number")
+        if len(set(self.critic_keys)) < len(self.critic_keys):
+            raise ConfigError(f"critic_keys={self.critic_keys} names a key twice")
+
+
+class Backend(Protocol):
+    """What a backend module offers."""
+
+    def probe(self, cfg: EnvConfig) -> EnvSpec:
+        """Build one env in this process, check it, close it; ``EnvError`` where it cannot be trained on."""
+
+    def make(
+        self, cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None
+    ) -> BatchEnv:
+        """Build ``cfg.num_envs`` envs; ``seeds`` has one for the first reset of each."""
+
+
+def probe(cfg: EnvConfig) -> EnvSpec:
+    """Build one env in the calling process, check it, read its metric names and close it.
+
+    The env is reset without a seed and stepped once.
+
+    Raises:
+        EnvError: the env cannot be made or trained on; one sentence with the fix.
+    """
+    return _backend(cfg.env).probe(cfg)
+
+
+def make_env(
+    cfg: EnvConfig,
+    *,
+    seed: int,
+    first_index: int = 0,
+    role: Literal["train", "eval"] = "train",
+    spec: EnvSpec | None = None,
+) -> BatchEnv:
+    """Build ``cfg.num_envs`` envs that are stepped together.
+
+    Args:
+        cfg: the env and how to step it.
+        seed: the run's seed; env i gets ``env_seed(seed, first_index + i)``, or ``eval_seed`` for
+            evaluation, at its first reset and never again.
+        first_index: index of the first of these envs, counted over all collectors of the run.
+        role: training or evaluation.
+        spec: the run's ``probe(cfg)``, so that all processes agree on the metric names; None probes here.
+
+    Raises:
+        EnvError: the env cannot be made, or is not the one that ``spec`` describes.
+    """
+    draw = env_seed if role == "train" else eval_seed
+    seeds = [draw(seed, first_index + i) for i in range(cfg.num_envs)]
+    return _backend(cfg.env).make(cfg, seeds=seeds, first_index=first_index, spec=spec)
+
+
+def _backend(env_id: str) -> Backend:
+    module = next((module for prefix, module in BACKENDS.items() if env_id.startswith(prefix)), _DEFAULT)
+    return cast(Backend, importlib.import_module(module))

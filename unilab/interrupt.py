@@ -1,0 +1,55 @@
+"""Ctrl-C and SIGTERM: the first asks to stop and save, the second ends at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupt:
+    """Catches the signals while the block runs.
+
+    Args:
+        on_first: called in the handler; must be quick and must not take a lock.
+        on_second: called before the process ends, to take others with it.
+    """
+
+    def __init__(self, on_first: Callable[[], None], on_second: Callable[[], None]) -> None:
+        self._on_first = on_first
+        self._on_second = on_second
+        self.signal: signal.Signals | None = None
+        """The signal that came, or None."""
+
+    @property
+    def exit_code(self) -> int:
+        """128 plus the signal's number, as shells report it; 0 without a signal."""
+        return 128 + self.signal if self.signal else 0
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    def __enter__(self) -> Interrupt:
+        # Python runs handlers in the main thread only; elsewhere (a notebook's worker) the caller keeps its own.
+        self._before = (
+            {number: signal.signal(number, self._handle) for number in _SIGNALS}
+            if threading.current_thread() is threading.main_thread()
+            else {}
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        if self.signal is None:
+            self.signal = signal.Signals(number)
+            self._on_first()
+        else:
+            self._on_second()
+            os._exit(128 + number)

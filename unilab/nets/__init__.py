@@ -1,0 +1,1 @@
+"""Torch modules without losses: what is computed, never why."""

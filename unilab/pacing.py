@@ -1,0 +1,262 @@
+"""Who waits for whom: the only place where learner and collector wait for one another.
+
+Lockstep (DESIGN.md, section 4). P is the prefill, G the rows of a chunk, W(t) = P + t G the cursor once chunk t is
+in. Tick t trains on batch t, drawn from rows [max(0, W(t) + G - capacity), W(t)); meanwhile the collector runs
+chunk t+1 with weight version t-1 exactly. Everything is a function of counters, so one seed gives one result however the
+processes are scheduled. Nothing that is measured at run time takes part.
+
+One difference from DESIGN.md: the last tick of a run grants nothing. So a run of N ticks ends with W(N) rows and
+floor(utd (W(N) - P)) updates, exactly what was asked for, instead of one chunk more than was trained on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from typing import Protocol
+
+from unilab.errors import ConfigError, Stopped, WaitTimeout, WorkerDied
+from unilab.shm import Bell, Counters, Waiter
+
+Look = Callable[[], None]
+"""Called while a wait goes on, to report progress."""
+
+_LOOK_S = 1.0
+
+COUNTERS = ("stop", "granted", "rounds", "finished")
+"""What learner and collector share: learner writes the first two, the collector the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacingConfig:
+    """How many updates for how many env steps, and who waits how long."""
+
+    utd: float = 1.0
+    """Updates per env step after the prefill; kept exactly over the run, fractions too."""
+    steps_per_tick: int = 1
+    """Steps of each env per tick; a tick is one grant, one batch, one weight publication."""
+    stall_limit_s: float = 60.0
+    """Seconds without a step from a collector before the run ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one grant lets the collector do."""
+
+    number: int  # 0 is the prefill
+    rounds: int  # steps of each env
+    version: int | None  # weights that act; None: uniform random actions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """All counts of a run as pure arithmetic."""
+
+    num_envs: int
+    steps_per_tick: int
+    learning_starts: int
+    total_steps: int
+    utd: Fraction
+    capacity: int
+
+    def __post_init__(self) -> None:
+        if self.utd < 0:
+            raise ConfigError(f"utd={float(self.utd):g} is negative")
+        if self.total_steps <= self.prefill:
+            raise ConfigError(
+                f"total_steps={self.total_steps:,} ends within the prefill of {self.prefill:,} transitions "
+                "(learning_starts, in whole rounds of all envs): nothing would be learnt; "
+                "raise total_steps or lower learning_starts"
+            )
+        if self.capacity < 2 * self.chunk_rows:
+            raise ConfigError(
+                f"buffer_size={self.capacity:,} is smaller than two chunks of {self.chunk_rows:,} rows "
+                f"(num_envs x steps_per_tick); use at least {2 * self.chunk_rows:,}"
+            )
+
+    @property
+    def chunk_rows(self) -> int:
+        """G: rows of a chunk."""
+        return self.num_envs * self.steps_per_tick
+
+    @property
+    def prefill(self) -> int:
+        """P: rows of the prefill, whole rounds, at least one."""
+        return max(1, ceil(self.learning_starts / self.num_envs)) * self.num_envs
+
+    @property
+    def total_ticks(self) -> int:
+        """Ticks until ``total_steps`` env steps, the last chunk whole."""
+        return ceil((self.total_steps - self.prefill) / self.chunk_rows)
+
+    def watermark(self, tick: int) -> int:
+        """W(t): rows appended once chunk t is in."""
+        return self.prefill + tick * self.chunk_rows
+
+    def domain(self, tick: int) -> tuple[int, int]:
+        """Rows [low, high) that batch t is drawn from: never one that chunk t+1 overwrites."""
+        high = self.watermark(tick)
+        return max(0, high + self.chunk_rows - self.capacity), high
+
+    def updates(self, tick: int) -> int:
+        """Updates of tick t."""
+        return self.updates_until(tick) - self.updates_until(tick - 1)
+
+    def updates_until(self, tick: int) -> int:
+        """Updates of ticks 1..t together."""
+        return floor(self.utd * tick * self.chunk_rows)
+
+    @property
+    def max_updates(self) -> int:
+        """Most updates that any tick has."""
+        return ceil(self.utd * self.chunk_rows)
+
+    def chunk(self, number: int) -> Chunk:
+        """What chunk ``number`` is: the prefill, or a chunk that acts with the version published last before it."""
+        if number == 0:
+            return Chunk(0, self.prefill // self.num_envs, None)
+        return Chunk(number, self.steps_per_tick, max(number - 2, 0))
+
+
+class Pacer(Protocol):
+    """The learner's side of pacing."""
+
+    def grant(self, number: int) -> None:
+        """Let the collector run chunk ``number``; returns without waiting for it."""
+
+    def wait_finished(self, number: int, waiter: Waiter, look: Look | None = None) -> None:
+        """Return once chunk ``number`` is in the ring; meanwhile call ``look`` every now and then."""
+
+
+class ChunkSource(Protocol):
+    """The collector's side of pacing."""
+
+    def next_chunk(self) -> Chunk | None:
+        """The next granted chunk; None once the learner asks to stop."""
+
+    def round_done(self) -> None:
+        """Every env has stepped once and its rows are in: a sign of life."""
+
+    def finished(self, chunk: Chunk) -> None:
+        """All rows of the chunk are in the ring."""
+
+
+class Lockstep:
+    """Learner's side across processes.
+
+    Args:
+        counters: shared; see ``COUNTERS``.
+        collector: bell of the collector.
+        stall_limit_s: seconds without a round before a wait gives up.
+        who: names the collector in errors.
+    """
+
+    def __init__(self, counters: Counters, collector: Bell, stall_limit_s: float, who: str) -> None:
+        self._counters = counters
+        self._collector = collector
+        self._stall_limit_s = stall_limit_s
+        self._who = who
+
+    def grant(self, number: int) -> None:
+        """Let the collector run chunk ``number``."""
+        self._counters["granted"] = number
+        self._collector.ring()
+
+    def wait_finished(self, number: int, waiter: Waiter, look: Look | None = None) -> None:
+        """Return once chunk ``number`` is in the ring; meanwhile call ``look`` about once a second.
+
+        Raises:
+            WorkerDied: the collector ended, or made no step for the stall limit.
+            Stopped: the run was asked to stop.
+        """
+        rounds, since = self._counters["rounds"], time.monotonic()
+        while True:
+            try:
+                waiter.wait(
+                    lambda: self._counters["finished"] >= number,
+                    f"chunk {number} from {self._who}",
+                    min(_LOOK_S, self._stall_limit_s) if look else self._stall_limit_s,
+                )
+                return
+            except WaitTimeout:
+                if look:
+                    look()
+            if self._counters["rounds"] != rounds:
+                rounds, since = self._counters["rounds"], time.monotonic()
+            elif (quiet_s := time.monotonic() - since) >= self._stall_limit_s:
+                raise WorkerDied(
+                    f"no data from {self._who} for {quiet_s:.0f} s: it is stuck in its env or stopped "
+                    f"(round {rounds}, chunk {number}); if its steps are that slow, raise stall_limit_s"
+                )
+
+
+class LockstepCollector:
+    """Collector's side across processes.
+
+    Args:
+        schedule: of the run.
+        counters: shared; see ``COUNTERS``.
+        waiter: the collector's own.
+        listeners: bells of everyone who waits for chunks.
+    """
+
+    def __init__(
+        self, schedule: Schedule, counters: Counters, waiter: Waiter, listeners: Sequence[Bell]
+    ) -> None:
+        self._schedule = schedule
+        self._counters = counters
+        self._waiter = waiter
+        self._listeners = listeners
+        self._next = counters["finished"] + 1
+        self._rounds = counters["rounds"]
+
+    def next_chunk(self) -> Chunk | None:
+        """The next granted chunk; None once the learner asks to stop."""
+        self._waiter.wait(
+            lambda: self._counters["granted"] >= self._next or bool(self._counters["stop"]),
+            f"the grant of chunk {self._next}",
+        )
+        if self._counters["stop"]:
+            return None
+        return self._schedule.chunk(self._next)
+
+    def round_done(self) -> None:
+        """Count a round; nobody is woken for it.
+
+        Raises:
+            Stopped: the learner asks to stop, so the chunk need not be finished.
+        """
+        self._rounds += 1
+        self._counters["rounds"] = self._rounds
+        if self._counters["stop"]:
+            raise Stopped("stopped in the middle of a chunk")
+
+    def finished(self, chunk: Chunk) -> None:
+        """Say that the chunk is in, and wake those who wait for it."""
+        self._next = chunk.number + 1
+        self._counters["finished"] = chunk.number
+        for bell in self._listeners:
+            bell.ring()
+
+
+class SerialLockstep:
+    """Both sides in one process: a grant runs the chunk where the other process would have.
+
+    Args:
+        schedule: of the run.
+        run_chunk: steps the envs for one chunk.
+    """
+
+    def __init__(self, schedule: Schedule, run_chunk: Callable[[Chunk], None]) -> None:
+        self._schedule = schedule
+        self._run_chunk = run_chunk
+
+    def grant(self, number: int) -> None:
+        """Run chunk ``number`` to its end."""
+        self._run_chunk(self._schedule.chunk(number))
+
+    def wait_finished(self, number: int, waiter: Waiter, look: Look | None = None) -> None:
+        """Nothing to wait for: the chunk ran inside ``grant``."""

@@ -1,0 +1,189 @@
+"""The replay ring (DESIGN.md, contract 2).
+
+One float32 row per transition and an int64 side array with the policy version that acted. The ``cursor`` counts
+rows ever appended and never wraps; row number r lies in cell r % capacity. A row is written once, complete, and
+only then does the cursor move. One process appends; who reads must keep to rows that are not being overwritten,
+which is what the pacer's sample domain guarantees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unilab.replay.layout import RowLayout
+from unilab.shm.arrays import Arrays, Field, required_bytes
+from unilab.shm.segment import BACKING, Backing
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Transition(Protocol):
+        """What an append reads of an env step (``envs.base.EnvStep`` fits)."""
+
+        next_obs: dict[str, NDArray[np.float32]]
+        reward: NDArray[np.float32]
+        terminated: NDArray[np.bool_]
+        truncated: NDArray[np.bool_]
+
+
+UNWRITTEN = -(2**62)  # policy version of a cell that was never written
+RANDOM_POLICY = -1  # policy version of rows from uniform random actions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayConfig:
+    """How much is kept and how it is drawn."""
+
+    buffer_size: int = 1_000_000
+    """Transitions kept, whatever the number of envs."""
+    learning_starts: int | Literal["auto"] = "auto"
+    """Transitions from uniform random actions before the first update, in whole rounds; auto: 1,000, or a
+    tenth of total_steps if that is less."""
+    batch_size: int = 256
+    """Rows of one update."""
+
+
+class Ring:
+    """Packed transitions in shared memory.
+
+    Args:
+        capacity: rows kept.
+        layout: columns of a row.
+        backing: see ``shm.segment``.
+    """
+
+    def __init__(self, capacity: int, layout: RowLayout, *, backing: Backing = BACKING) -> None:
+        self.capacity = capacity
+        self.layout = layout
+        self._shared = Arrays(_fields(capacity, layout), "ring", backing=backing)
+        # Poison: a row that is read before it was written turns every loss into NaN at once.
+        self._shared.rows[:] = np.nan
+        self._shared.versions[:] = UNWRITTEN
+
+    @staticmethod
+    def required_bytes(capacity: int, layout: RowLayout) -> int:
+        """Shared memory that a ring of this size takes."""
+        return required_bytes(_fields(capacity, layout))
+
+    @property
+    def cursor(self) -> int:
+        """Rows ever appended."""
+        return int(self._shared.cursor[0])
+
+    def append(
+        self,
+        obs: Mapping[str, NDArray[np.float32]],
+        action: NDArray[np.float32],
+        step: Transition,
+        policy_version: int,
+    ) -> None:
+        """Append one row per env.
+
+        Args:
+            obs: groups the action was chosen on, [n, dim] each.
+            action: [n, action_dim] in [-1, 1].
+            step: what the env answered.
+            policy_version: version of the weights that acted.
+
+        Raises:
+            ValueError: n rows exceed the capacity.
+        """
+        n = len(action)
+        if n > self.capacity:
+            raise ValueError(f"an append of {n} rows laps a ring of {self.capacity}")
+        shared, columns, cursor = self._shared, self.layout.columns, self.cursor
+        done = 0
+        for cells in row_spans(cursor, n, self.capacity):
+            part = slice(done, done + cells.stop - cells.start)
+            rows = shared.rows[cells]
+            rows[:, columns["obs"]] = obs["obs"][part]
+            rows[:, columns["action"]] = action[part]
+            rows[:, columns["reward"].start] = step.reward[part]
+            rows[:, columns["next_obs"]] = step.next_obs["obs"][part]
+            rows[:, columns["terminated"].start] = step.terminated[part]
+            rows[:, columns["truncated"].start] = step.truncated[part]
+            if self.layout.critic_dim:
+                rows[:, columns["critic_obs"]] = obs["critic"][part]
+                rows[:, columns["next_critic_obs"]] = step.next_obs["critic"][part]
+            shared.versions[cells] = policy_version
+            done = part.stop
+        shared.cursor[0] = cursor + n
+
+    def gather(self, numbers: NDArray[np.int64], out: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Copy rows by number.
+
+        Args:
+            numbers: [k] row numbers, each in [cursor - capacity, cursor).
+            out: [k, width] float32, C-contiguous; receives the rows.
+
+        Returns:
+            [k] int64 policy versions of those rows.
+        """
+        cells = numbers % self.capacity
+        # mode="clip" is the one that numpy gathers straight into `out`, without a bounds-checked copy.
+        np.take(self._shared.rows, cells, axis=0, out=out, mode="clip")
+        return np.take(self._shared.versions, cells, mode="clip")
+
+    def read(self, start: int, stop: int) -> Iterator[NDArray[np.float32]]:
+        """Rows [start, stop) in order, as one or two read-only views into the ring.
+
+        Raises:
+            ValueError: the range is not in the ring any more, or not yet.
+        """
+        if not max(0, self.cursor - self.capacity) <= start <= stop <= self.cursor:
+            raise ValueError(
+                f"rows [{start}, {stop}) are not in the ring, which holds "
+                f"[{max(0, self.cursor - self.capacity)}, {self.cursor})"
+            )
+        for cells in row_spans(start, stop - start, self.capacity):
+            view = self._shared.rows[cells]
+            view.flags.writeable = False
+            yield view
+
+    def versions(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Policy versions of rows [start, stop), [stop - start] int64."""
+        return np.concatenate(
+            [self._shared.versions[cells] for cells in row_spans(start, stop - start, self.capacity)]
+            or [np.empty(0, np.int64)]
+        )
+
+    def digest(self) -> str:
+        """SHA-256 over cursor, rows and versions that the ring holds, in order of age."""
+        start = max(0, self.cursor - self.capacity)
+        sha = sha256(f"{self.cursor}".encode())
+        for rows in self.read(start, self.cursor):
+            sha.update(rows.data)
+        sha.update(self.versions(start, self.cursor).data)
+        return sha.hexdigest()
+
+    def free(self) -> None:
+        """Give up the memory; any later use raises ``BlockFreed``."""
+        self._shared.free()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"capacity": self.capacity, "layout": self.layout, "_shared": self._shared}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def row_spans(cursor: int, count: int, capacity: int) -> list[slice]:
+    """Cells of ``count`` rows from row number ``cursor`` on, in order: one slice, or tail then head."""
+    start = cursor % capacity
+    first = min(count, capacity - start)
+    spans = [slice(start, start + first), slice(0, count - first)]
+    return [span for span in spans if span.stop > span.start]
+
+
+def _fields(capacity: int, layout: RowLayout) -> list[Field]:
+    return [
+        Field("cursor", (1,), "int64"),
+        Field("versions", (capacity,), "int64"),
+        Field("rows", (capacity, layout.width), "float32"),
+    ]

@@ -1,0 +1,47 @@
+"""Shapes and records that every layer may know: what an env looks like, what an update gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """What the learner must know of an env; small and picklable.
+
+    Actions cross every border inside unilab in [-1, 1] per dimension; only the env adapter knows the
+    env's own units, in which ``action_low`` and ``action_high`` are given.
+    """
+
+    env_id: str
+    obs_dim: int
+    action_dim: int
+    action_low: tuple[float, ...]
+    action_high: tuple[float, ...]
+    critic_dim: int = 0  # width of the privileged `critic` group; 0: the env has none
+    obs_keys: tuple[str, ...] = ()  # Dict observations: keys of the `obs` group in network order
+    critic_keys: tuple[str, ...] = ()
+    metric_names: tuple[str, ...] = ()  # names in EnvStep.metrics, the same in every step
+    max_episode_steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """Rows of one update, as columns; B rows, on the learner's device, without gradient.
+
+    ``critic_obs`` and ``next_critic_obs`` are the privileged group, or the same tensors as ``obs`` and
+    ``next_obs`` where the env has none.
+    """
+
+    obs: Tensor  # [B, obs_dim] float32
+    action: Tensor  # [B, action_dim] float32, normalised to [-1, 1]
+    reward: Tensor  # [B] float32, env units
+    next_obs: Tensor  # [B, obs_dim] float32, the true successor
+    terminated: Tensor  # [B] bool, end of the MDP: never bootstrap
+    truncated: Tensor  # [B] bool, cut off: bootstrap unless terminated too
+    critic_obs: Tensor  # [B, critic_dim or obs_dim] float32
+    next_critic_obs: Tensor  # [B, critic_dim or obs_dim] float32

@@ -1,0 +1,74 @@
+"""Sends a set of scalars to the console, TensorBoard and csv."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Protocol
+
+from unilab.telemetry.console import Console
+
+CONSOLE_NAMES = {
+    "rollout/ep_rew_mean": "ep_rew_mean",
+    "rollout/ep_len_mean": "ep_len_mean",
+    "eval/mean_reward": "eval_reward",
+    "time/fps": "fps",
+    "perf/updates_per_s": "updates/s",
+    "train/critic_loss": "critic_loss",
+    "train/actor_loss": "actor_loss",
+    "train/ent_coef": "ent_coef",
+    "perf/learner_wait_batch_share": "learner_wait",
+    "lag/policy": "policy_lag",
+}
+"""What the console line shows, in this order: scalar name to short name."""
+
+
+class Writer(Protocol):
+    """A file of scalars over env steps."""
+
+    def write(self, env_steps: int, scalars: Mapping[str, float]) -> None:
+        """Add one step's scalars."""
+
+    def close(self) -> None:
+        """Flush and close; idempotent."""
+
+
+class Reporter:
+    """All places that scalars go to, as one."""
+
+    def __init__(self, console: Console, writers: Sequence[Writer], *, total_steps: int = 0) -> None:
+        """Take over the writers.
+
+        Args:
+            console: gets one line per write that asks for it; open to others for notes.
+            writers: get all scalars; closed by ``close``.
+            total_steps: env steps of the whole run, shown as a percentage; 0: unknown.
+        """
+        self.console = console
+        self._writers = writers
+        self._total_steps = total_steps
+
+    def write(
+        self, env_steps: int, scalars: Mapping[str, float], *, to_console: bool, to_files: bool = True
+    ) -> None:
+        """Send one step's scalars, the console first: the files may take a moment to open.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        if to_console:
+            self.console.line(**self._line(env_steps, scalars))
+        for writer in self._writers if to_files else ():
+            writer.write(env_steps, scalars)
+
+    def close(self) -> None:
+        """Close every writer, also after one has failed to; idempotent."""
+        with ExitStack() as stack:
+            for writer in self._writers:
+                stack.callback(writer.close)
+
+    def _line(self, env_steps: int, scalars: Mapping[str, float]) -> dict[str, float | str]:
+        line: dict[str, float | str] = {"env_steps": env_steps}
+        if self._total_steps:
+            line["done"] = f"{100 * env_steps / self._total_steps:.1f}%"
+        return line | {short: scalars[name] for name, short in CONSOLE_NAMES.items() if name in scalars}

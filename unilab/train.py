@@ -1,0 +1,44 @@
+"""The main loop."""
+
+from __future__ import annotations
+
+from unilab.config import TrainConfig
+from unilab.rundir import RunSummary
+from unilab.runtime import open_runtime
+
+
+def train(cfg: TrainConfig) -> RunSummary:
+    """Run ticks until ``cfg.total_steps``: one batch, its updates, one weight publication each.
+
+    Raises:
+        UnilabError: the run ended early; what was learnt is saved and ``summary.json`` says why.
+    """
+    with open_runtime(cfg) as rt:  # shared memory, workers, telemetry; closed in reverse order
+        tick = rt.start()  # publish version 0, prefill, grant chunk 1
+        rt.pipeline.prefetch(tick + 1)
+
+        while tick < rt.total_ticks and not rt.interrupted:
+            tick += 1
+            with rt.trace.span("tick", tick=tick):
+                batch = rt.pipeline.take(tick)  # raises WorkerDied instead of hanging
+
+                # From here env stepping and the next pack overlap with the updates below. The last tick grants
+                # nothing: the run ends with the env steps that were asked for.
+                if tick < rt.total_ticks:
+                    rt.pacer.grant(tick + 1)
+                    rt.pipeline.prefetch(tick + 1)
+
+                for minibatch in batch.split(cfg.replay.batch_size):
+                    with rt.trace.span("update"):
+                        rt.metrics.add(rt.learner.update(minibatch))
+
+                rt.pipeline.release(batch)  # its slot may be overwritten from now on
+                rt.observe(tick)
+                with rt.trace.span("publish", version=tick):
+                    rt.weights.publish(version=tick)
+
+            rt.tick_done(tick, batch)
+            if rt.due_save(tick):
+                rt.save(tick)  # parks the collector first
+        rt.finish(tick)
+    return rt.summary

@@ -1,0 +1,83 @@
+"""Host slots to a CUDA device on a stream of their own, beside the updates.
+
+The shared host slots themselves are page-locked in place (``cudaHostRegister``): ``pin_memory`` would copy them into
+other pages. Each device slot has two events: ``ready`` after its copy, which the compute stream waits for and
+which frees the host slot, and ``consumed`` after the compute that reads it, which the next copy waits for. Nothing
+synchronises the whole device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+
+class CudaCopier:
+    """Copier to a CUDA device.
+
+    Args:
+        host: [slots, rows, width] float32, C-contiguous, alive until ``close``.
+        device: a CUDA device.
+
+    Attributes:
+        notice: why the slots could not be page-locked, or None. Copies are then correct but not asynchronous.
+    """
+
+    def __init__(self, host: NDArray[np.float32], device: torch.device) -> None:
+        self._address = host.ctypes.data
+        self.notice = _page_lock(self._address, host.nbytes)
+        self._host = [torch.from_numpy(slot) for slot in host]
+        self._device = [torch.empty(slot.shape, device=device) for slot in host]
+        cuda: Any = torch.cuda  # its classes carry no types
+        self._stream = cuda.Stream(device)
+        self._ready = [cuda.Event() for _ in host]
+        self._consumed = [cuda.Event() for _ in host]
+
+    def wait_host_free(self, slot: int) -> None:
+        """Sleep until the last copy out of the host slot has ended."""
+        self._ready[slot].synchronize()
+
+    def submit(self, slot: int, rows: int) -> None:
+        """Queue the copy behind the compute that still reads the device slot."""
+        with torch.cuda.stream(self._stream):
+            self._stream.wait_event(self._consumed[slot])
+            self._device[slot][:rows].copy_(self._host[slot][:rows], non_blocking=True)
+            self._ready[slot].record(self._stream)
+
+    def ready(self, slot: int, rows: int) -> torch.Tensor:
+        """Make the current stream wait for the copy."""
+        torch.cuda.current_stream(self._device[slot].device).wait_event(self._ready[slot])
+        return self._device[slot][:rows]
+
+    def consumed(self, slot: int) -> None:
+        """Mark the end of the reads on the current stream."""
+        self._consumed[slot].record(torch.cuda.current_stream(self._device[slot].device))
+
+    def close(self) -> None:
+        """Wait for the last copy and unlock the pages, before anyone unmaps them."""
+        if not self._host:
+            return
+        self._stream.synchronize()
+        self._host, self._device = [], []
+        if self.notice is None:
+            _runtime().cudaHostUnregister(self._address)
+
+
+def _page_lock(address: int, nbytes: int) -> str | None:
+    """Page-lock memory in place; returns why it could not be done, or None."""
+    status = int(_runtime().cudaHostRegister(address, nbytes, 0))
+    if status == 0:
+        return None
+    return (
+        f"could not page-lock {nbytes / 2**20:.1f} MiB of staging slots (CUDA error {status}; see `ulimit -l`): "
+        "copies to the device will not overlap with updates"
+    )
+
+
+def _runtime() -> Any:
+    """The CUDA runtime library."""
+    cuda: Any = torch.cuda
+    return cuda.cudart()

@@ -1,0 +1,189 @@
+"""Versioned weights in shared memory: one writer, many readers, no lock (DESIGN.md, contract 3).
+
+A 64-byte header, then two slots. Version v lies in slot v % 2, so while it is written the snapshot before it
+stays whole. Each slot has a sequence number (odd while it is written), its version and a checksum of its bytes.
+A reader copies the slot, looks at the sequence again and compares the checksum, and starts over if either
+moved: a torn snapshot is never acted on, whatever order another processor sees the stores in. Nobody waits for
+anybody: killing the writer in the middle of a write leaves the other slot, killing a reader leaves nothing.
+
+The checksum is the wrapping sum of the slot's 64-bit words: 4 us for 287 KiB here, where the copy itself takes
+10 and CRC-32 70.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unilab.errors import UnilabError
+from unilab.shm.arrays import Arrays, Field
+from unilab.weights.flatten import FlatState, Manifest
+
+SLOTS = 2
+_MAGIC = 0x756E696C61623031
+_ATTEMPTS = 1000
+_SEQUENCE, _VERSION, _CHECKSUM = range(3)
+
+
+class WeightBlock:
+    """The shared memory itself; travels to a child as a ``Process`` argument.
+
+    Args:
+        manifest: what a snapshot consists of.
+        label: named in errors.
+    """
+
+    def __init__(self, manifest: Manifest, label: str = "weights") -> None:
+        self.manifest = manifest
+        self.shared = Arrays(
+            [
+                Field("header", (8,), "int64"),  # magic, fingerprint, payload bytes, latest version, padding
+                Field("slots", (SLOTS, 8), "int64"),  # sequence, version, checksum, padding
+                Field("payload", (SLOTS, manifest.nbytes), "uint8"),
+            ],
+            label,
+        )
+        self.shared.header[:4] = (_MAGIC, manifest.fingerprint, manifest.nbytes, -1)
+        self.shared.slots[:, _VERSION] = -1
+
+    @property
+    def latest(self) -> int:
+        """Newest whole version; -1 before the first publication."""
+        return int(self.shared.header[3])
+
+    def free(self) -> None:
+        """Give up the memory; any later use raises ``BlockFreed``."""
+        self.shared.free()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"manifest": self.manifest, "shared": self.shared}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+class WeightWriter:
+    """The learner's side.
+
+    Args:
+        block: the shared memory.
+        source: state on the learner's device.
+    """
+
+    def __init__(self, block: WeightBlock, source: FlatState) -> None:
+        _check(block, source)
+        self._block = block
+        self._source = source
+        on_gpu = source.buffer.device.type == "cuda"
+        # Page-locked, so that the copy from the device is one asynchronous DMA and one event wait.
+        self._staging = torch.empty_like(source.buffer, device="cpu", pin_memory=True) if on_gpu else None
+        self._copied: Any = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
+
+    def publish(self, version: int) -> None:
+        """Make the source's present state the snapshot of this version, greater than the latest."""
+        shared = self._block.shared
+        if version <= self._block.latest:
+            raise ValueError(f"version {version} does not follow {self._block.latest}")
+        payload = self._payload()
+        slot = shared.slots[version % SLOTS]
+        slot[_SEQUENCE] += 1  # odd: being written
+        target = shared.payload[version % SLOTS]
+        np.copyto(target, payload)
+        slot[_CHECKSUM] = checksum(target)
+        slot[_VERSION] = version
+        slot[_SEQUENCE] += 1
+        shared.header[3] = version
+
+    def _payload(self) -> NDArray[np.uint8]:
+        if self._staging is None or self._copied is None:
+            array: NDArray[np.uint8] = self._source.buffer.numpy()
+            return array
+        self._staging.copy_(self._source.buffer, non_blocking=True)
+        self._copied.record()
+        self._copied.synchronize()
+        return self._staging.numpy()
+
+
+class WeightReader:
+    """A collector's side.
+
+    Args:
+        block: the shared memory.
+        target: the reader's own CPU state, overwritten by each fetch.
+
+    Raises:
+        UnilabError: the target's names, shapes or dtypes differ from what is published.
+    """
+
+    def __init__(self, block: WeightBlock, target: FlatState) -> None:
+        _check(block, target)
+        self._block = block
+        self._target: NDArray[np.uint8] = target.buffer.numpy()
+        self.version = -1
+        """Version that the target holds; -1 before the first fetch."""
+
+    def fetch(self, version: int) -> int:
+        """Bring the target to exactly this version, which must be one of the two newest.
+
+        Raises:
+            UnilabError: the version is gone, or was never published.
+        """
+        if version == self.version:
+            return version
+        for _ in range(_ATTEMPTS):
+            if self._copy(version % SLOTS) == version:
+                self.version = version
+                return version
+            if self._block.shared.slots[version % SLOTS, _SEQUENCE] % 2 == 0:
+                break
+        raise UnilabError(
+            f"weight version {version} is not in the block; the newest is {self._block.latest} "
+            f"and {SLOTS} are kept"
+        )
+
+    def fetch_if_newer(self) -> int:
+        """Bring the target to the newest version; returns the version that it holds now.
+
+        Raises:
+            UnilabError: no whole snapshot could be read in many attempts.
+        """
+        for _ in range(_ATTEMPTS):
+            latest = self._block.latest
+            if latest <= self.version:
+                return self.version
+            if self._copy(latest % SLOTS) == latest:
+                self.version = latest
+                return latest
+        raise UnilabError(f"weights: no whole snapshot in {_ATTEMPTS} attempts; is the writer too fast?")
+
+    def _copy(self, index: int) -> int | None:
+        """Copy a slot into the target; its version, or None if it changed meanwhile."""
+        shared = self._block.shared
+        slot = shared.slots[index]
+        before = int(slot[_SEQUENCE])
+        if before % 2:
+            return None
+        version, expected = int(slot[_VERSION]), int(slot[_CHECKSUM])
+        # From here on the target is in pieces until the checks below have passed.
+        self.version = -1
+        np.copyto(self._target, shared.payload[index])
+        whole = int(slot[_SEQUENCE]) == before and checksum(self._target) == expected
+        return version if whole else None
+
+
+def checksum(payload: NDArray[np.uint8]) -> int:
+    """Wrapping sum of the payload's 64-bit words, as int64."""
+    return int(np.add.reduce(payload.view(np.int64)))
+
+
+def _check(block: WeightBlock, state: FlatState) -> None:
+    magic, fingerprint, nbytes = (int(x) for x in block.shared.header[:3])
+    if magic != _MAGIC:
+        raise UnilabError("this block does not hold weights")
+    if (fingerprint, nbytes) != (state.manifest.fingerprint, state.manifest.nbytes):
+        ours = {(e.name, e.dtype, e.shape) for e in state.manifest.entries}
+        theirs = {(e.name, e.dtype, e.shape) for e in block.manifest.entries}
+        raise UnilabError(f"published weights differ in {sorted(ours ^ theirs)}")

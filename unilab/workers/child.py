@@ -1,0 +1,137 @@
+"""The worker's side of its own life: what runs first and last in a spawned process."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from unilab.errors import Stopped, UnilabError
+from unilab.shm import Bell, Peer
+
+MARKER = "UNILAB_WORKER"
+"""Environment variable that a worker and all its descendants carry."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Link:
+    """A worker's line to its parent.
+
+    Args:
+        name: of this worker.
+        conn: to the parent.
+        bell: the parent's; rung after each message.
+        parent_pid: of the process that started this one.
+    """
+
+    def __init__(self, name: str, conn: Connection, bell: Bell, parent_pid: int) -> None:
+        self.name = name
+        self._conn = conn
+        self._bell = bell
+        self._parent = os.pidfd_open(parent_pid) if hasattr(os, "pidfd_open") else _parent_sentinel()
+
+    def send(self, kind: str, payload: Any = None) -> None:
+        """Send a small message to the parent."""
+        with contextlib.suppress(BrokenPipeError):
+            self._conn.send((kind, payload))
+            self._bell.ring()
+
+    def parent(self) -> Peer:
+        """The parent, for a ``Waiter``."""
+        return Peer("learner", self._parent)
+
+
+def child_main(
+    name: str, conn: Connection, bell: Bell, parent_pid: int, target: Callable[..., None], args: tuple[Any, ...]
+) -> None:
+    """Run ``target(link, *args)`` and tell the parent how it failed, if it does."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner decides what Ctrl-C means
+    try:
+        link = Link(name, conn, bell, parent_pid)
+    except ProcessLookupError:
+        _end_group()  # the parent died while this process started
+        return
+    _die_with_parent(link.parent().descriptor, parent_pid)
+    try:
+        target(link, *args)
+    except Stopped:
+        return
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            error = RuntimeError(f"sys.exit({error.code!r}) was called in {name}")
+        link.send("failed", describe(name, error))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Not sys.exit: a thread or an exit hook of the env may never end.
+        os._exit(1)
+
+
+def describe(name: str, error: BaseException) -> str:
+    """What the console shows of a worker's failure; errors of our own are clear without a traceback."""
+    notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+    if isinstance(error, UnilabError):
+        return f"{name}: {error}{notes}"
+    return f"{name} failed:\n{''.join(traceback.format_exception(error)).rstrip()}"
+
+
+def _die_with_parent(parent: int, parent_pid: int) -> None:
+    """End this worker and its helpers as soon as the parent has gone, SIGKILL included.
+
+    A thread sleeps on the parent's pidfd and kills the whole group. The kernel's parent-death signal does the same
+    through a handler if the thread cannot run; it is SIGHUP because a SIGKILL from the kernel would leave the helpers.
+    The handler looks twice: that signal also comes when only the parent's starting thread has ended.
+    """
+
+    def on_hangup(*_: object) -> None:
+        if os.getppid() != parent_pid:
+            _end_group()
+
+    def watch() -> None:
+        select.select([parent], [], [])
+        _end_group()
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+    signal.signal(signal.SIGHUP, on_hangup)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGHUP)
+    if os.getppid() != parent_pid:
+        _end_group()
+
+
+def kill_marked(mark: str) -> None:
+    """SIGKILL to every other process whose environment carries this mark (Linux; elsewhere nothing)."""
+    wanted = f"{MARKER}={mark}".encode()
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
+            if wanted in file.read().split(b"\0"):
+                os.kill(int(entry), signal.SIGKILL)
+
+
+def _end_group() -> None:
+    """SIGKILL to all that the env of this worker started, then to the worker itself."""
+    kill_marked(os.environ.get(MARKER, ""))
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _parent_sentinel() -> int:
+    import multiprocessing
+
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    return parent.sentinel

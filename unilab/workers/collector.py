@@ -1,0 +1,134 @@
+"""The collector: owns its envs and a CPU copy of the policy, and is the only writer of its ring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from unilab.algos.base import Policy, PolicySpec
+from unilab.algos.registry import make_policy
+from unilab.envs.base import BatchEnv
+from unilab.envs.finite import check_finite
+from unilab.envs.registry import EnvConfig, make_env
+from unilab.envs.rollout import EpisodeStats
+from unilab.pacing import Chunk, ChunkSource, LockstepCollector, Schedule
+from unilab.replay.ring import RANDOM_POLICY, Ring
+from unilab.seeding import stream
+from unilab.shm import Bell, Counters, Waiter
+from unilab.telemetry.trace import Tracer
+from unilab.weights import FlatState, WeightBlock, WeightReader
+from unilab.workers.child import Link
+from unilab.workers.stats import CollectorStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorJob:
+    """What a collector needs; picklable, the shared parts as descriptors."""
+
+    name: str
+    env: EnvConfig
+    policy: PolicySpec
+    schedule: Schedule
+    seed: int
+    threads: int
+    ring: Ring
+    weights: WeightBlock
+    counters: Counters
+    stats: CollectorStats
+    bell: Bell  # its own
+    listeners: tuple[Bell, ...]  # of those who wait for its chunks
+    trace_dir: Path | None  # None: no trace
+    t0_ns: int  # start of the trace's clock
+
+
+class Collector:
+    """Steps the envs for one chunk after the other.
+
+    Args:
+        env: all its envs.
+        policy: acts, on weights fetched into it.
+        job: shared parts and seeds.
+        trace: spans ``fetch``, ``act``, ``env_step``, ``append``.
+    """
+
+    def __init__(self, env: BatchEnv, policy: Policy, job: CollectorJob, trace: Tracer) -> None:
+        self._env = env
+        self._policy = policy
+        self._ring = job.ring
+        self._stats = job.stats
+        self._trace = trace
+        self._reader = WeightReader(job.weights, FlatState(policy.module))
+        self._warmup = np.random.default_rng(stream(job.seed, "warmup"))
+        self._episodes = EpisodeStats(env.num_envs, env.spec.metric_names)
+        self._env_steps = np.zeros(env.num_envs, np.int64)
+        self._ended = np.zeros(env.num_envs, np.bool_)
+        self._obs = env.reset()
+
+    def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
+        """Run a chunk; each round appends one row per env."""
+        with self._trace.span("fetch"):
+            version = RANDOM_POLICY if chunk.version is None else self._reader.fetch(chunk.version)
+        act = self._random if chunk.version is None else self._explore
+        for _ in range(chunk.rounds):
+            with self._trace.span("act"):
+                action = act()
+            with self._trace.span("env_step"):
+                step = self._env.step(action)
+                self._env_steps += 1
+                check_finite(step, 0, self._env_steps)
+            with self._trace.span("append"):
+                self._ring.append(self._obs, action, step, policy_version=version)
+                self._stats.add_reward(float(step.reward.sum()))
+                self._stats.add_episodes(chunk.number, self._episodes.add(step))
+            self._obs = step.obs
+            self._ended = step.terminated | step.truncated
+            round_done()
+        self._stats.add_chunk(chunk.number, {k: v / 1e9 for k, v in self._trace.take_totals().items()})
+
+    def close(self) -> None:
+        """Release the envs."""
+        self._env.close()
+
+    def _explore(self) -> np.ndarray:
+        return self._policy.explore(self._obs, self._ended)
+
+    def _random(self) -> np.ndarray:
+        shape = (self._env.num_envs, self._env.spec.action_dim)
+        return self._warmup.uniform(-1.0, 1.0, shape).astype(np.float32)
+
+
+def make_collector(job: CollectorJob, trace: Tracer) -> Collector:
+    """Build envs and policy from a job; the same in a worker and in serial mode."""
+    policy = make_policy(job.policy, seed=job.seed, index=0)
+    return Collector(make_env(job.env, seed=job.seed, spec=job.policy.env), policy, job, trace)
+
+
+def collect(collector: Collector, source: ChunkSource, trace: Tracer) -> None:
+    """Run granted chunks until told to stop."""
+    while True:
+        with trace.span("wait_grant"):
+            chunk = source.next_chunk()
+        if chunk is None:
+            return
+        with trace.span("chunk", chunk=chunk.number):
+            collector.run(chunk, source.round_done)
+        source.finished(chunk)
+
+
+def collector_main(link: Link, job: CollectorJob) -> None:
+    """Entry of a collector process."""
+    torch.set_num_threads(job.threads)
+    waiter = Waiter(job.bell, lambda: bool(job.counters["stop"]), [link.parent()])
+    trace = Tracer(job.name, run_dir=job.trace_dir, t0_ns=job.t0_ns)
+    collector = make_collector(job, trace)
+    source = LockstepCollector(job.schedule, job.counters, waiter, job.listeners)
+    link.send("ready")
+    try:
+        collect(collector, source, trace)
+    finally:
+        trace.close()
+        collector.close()

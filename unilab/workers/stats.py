@@ -1,0 +1,95 @@
+"""What a collector reports: rows in shared memory, tagged with their chunk (DESIGN.md, contract 10).
+
+There is no queue, so nothing can fill up and block, and what the learner logs at tick t (all that is tagged with chunks up
+to t) does not depend on when anything arrived. The episode table is as large as the rows that can be appended
+between two looks of the learner, and an episode takes at least one row: it cannot overflow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unilab.shm.arrays import Arrays, Field, required_bytes
+
+SPANS = ("wait_grant", "fetch", "act", "env_step", "append")
+"""Parts of a collector's time, in the order of ``CollectorStats.seconds``."""
+
+_CHUNKS = 4  # lockstep has at most two chunks that the learner has not looked at
+_TAG = 1  # columns before the episode's own
+
+
+class CollectorStats:
+    """Episodes and times from one collector to the learner.
+
+    Args:
+        max_episodes: most episodes that can end before the learner looks again.
+        episode_columns: floats per episode, without the chunk tag.
+    """
+
+    def __init__(self, max_episodes: int, episode_columns: int) -> None:
+        self._shared = Arrays(_fields(max_episodes, episode_columns), "collector stats")
+        self._seen = 0
+
+    @staticmethod
+    def required_bytes(max_episodes: int, episode_columns: int) -> int:
+        """Shared memory that the statistics take."""
+        return required_bytes(_fields(max_episodes, episode_columns))
+
+    def add_episodes(self, chunk: int, episodes: NDArray[np.float64]) -> None:
+        """Collector: report finished episodes, [k, episode_columns]."""
+        table = self._shared.episodes
+        cursor = int(self._shared.cursor[0])
+        for episode in episodes:
+            row = table[cursor % len(table)]
+            row[0] = chunk
+            row[_TAG:] = episode
+            cursor += 1
+        self._shared.cursor[0] = cursor
+
+    def add_chunk(self, chunk: int, seconds: dict[str, float]) -> None:
+        """Collector: report where the time of a chunk went, before the chunk is called finished."""
+        self._shared.seconds[chunk % _CHUNKS] = [seconds.get(name, 0.0) for name in SPANS]
+
+    def add_reward(self, reward: float) -> None:
+        """Collector: add to the sum of all rewards."""
+        self._shared.reward[0] += reward
+
+    @property
+    def reward_sum(self) -> float:
+        """Learner: sum of all rewards so far, to show life during the prefill."""
+        return float(self._shared.reward[0])
+
+    def take_episodes(self, chunk: int) -> NDArray[np.float64]:
+        """Learner: episodes tagged with chunks up to this one that were not taken before, in order."""
+        table, cursor = self._shared.episodes, int(self._shared.cursor[0])
+        taken = []
+        while self._seen < cursor and table[self._seen % len(table), 0] <= chunk:
+            taken.append(table[self._seen % len(table), _TAG:].copy())
+            self._seen += 1
+        return np.array(taken).reshape(len(taken), table.shape[1] - _TAG)
+
+    def seconds(self, chunk: int) -> dict[str, float]:
+        """Learner: where the time of a chunk went, in seconds."""
+        return dict(zip(SPANS, self._shared.seconds[chunk % _CHUNKS].tolist(), strict=True))
+
+    def free(self) -> None:
+        """Give up the memory."""
+        self._shared.free()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_shared": self._shared, "_seen": self._seen}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def _fields(max_episodes: int, episode_columns: int) -> list[Field]:
+    return [
+        Field("cursor", (1,), "int64"),
+        Field("reward", (1,), "float64"),
+        Field("seconds", (_CHUNKS, len(SPANS)), "float64"),
+        Field("episodes", (max_episodes, _TAG + episode_columns), "float64"),
+    ]
