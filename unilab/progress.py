@@ -42,6 +42,7 @@ class Progress:
         self._latest: dict[str, float] = {}
         self._rewards: list[float] = []
         self._ages: list[float] = []
+        self._speed: dict[str, float] = {}
         self._written = -1
         self._since = (time.perf_counter(), 0, 0)  # time, env steps and updates at the last write
 
@@ -138,15 +139,15 @@ class Progress:
         return scalars
 
     def _speeds(self, env_steps: int, updates: int) -> dict[str, float]:
-        """Env steps and updates over wall time, nothing else."""
+        """Env steps and updates over the wall time since the last write, nothing else."""
         then, steps_then, updates_then = self._since
-        wall_s = time.perf_counter() - then
-        if wall_s <= 0:
-            return {}
-        return {
-            "time/fps": (env_steps - steps_then) / wall_s,
-            "perf/updates_per_s": (updates - updates_then) / wall_s,
-        }
+        if env_steps > steps_then:
+            wall_s = time.perf_counter() - then
+            self._speed = {
+                "time/fps": (env_steps - steps_then) / wall_s,
+                "perf/updates_per_s": (updates - updates_then) / wall_s,
+            }
+        return self._speed
 
 
 def _short(scalars: Mapping[str, float]) -> dict[str, float]:

@@ -14,6 +14,7 @@ Source: Haarnoja et al. 2018, arXiv:1812.05905; defaults as in Stable-Baselines3
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,6 +31,7 @@ from unilab.algos.noise import ExploreNoise, learner_generator, network_generato
 from unilab.algos.state import Part, load_state, save_state
 from unilab.algos.targets import polyak, smaller, td_target, twin_loss
 from unilab.algos.temperature import make_temperature, parse_ent_coef
+from unilab.errors import ConfigError
 from unilab.nets.actor import GaussianActor, NormalizedActor
 from unilab.nets.critic import TwinCritic
 from unilab.nets.distributions import squashed_action, squashed_sample
@@ -50,6 +52,11 @@ class SACConfig:
 
     def __post_init__(self) -> None:
         parse_ent_coef(self.ent_coef)
+        number = isinstance(self.target_entropy, int | float) and math.isfinite(self.target_entropy)
+        if self.target_entropy != "auto" and not number:
+            raise ConfigError(
+                f"sac.target_entropy={self.target_entropy!r} must be 'auto' or a number of nats"
+            )
 
 
 class SAC:

@@ -30,7 +30,7 @@ def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: flo
 
 
 def twin_loss(q: Tensor, target: Tensor) -> Tensor:
-    """Half the sum over both critics of their mean squared errors; q [2, B], target [B] float32; returns []."""
+    """Half the sum of both critics' mean squared errors; q [2, B] and target [B] float32; returns []."""
     return mse_loss(q, target.expand_as(q))
 
 

@@ -91,7 +91,7 @@ def parse_ent_coef(value: float | str) -> tuple[bool, float]:
         initial = math.nan
     if not math.isfinite(initial) or initial < 0.0 or (learned and initial == 0.0):
         raise ConfigError(
-            f"ent_coef={value!r} is no temperature; use 'auto', 'auto_0.1' (learned, starting there) "
+            f"sac.ent_coef={value!r} is no temperature; use 'auto', 'auto_0.1' (learned, starting there) "
             "or a fixed number of at least 0"
         )
     return learned, initial

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import time
@@ -13,7 +14,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorWrapper
 
 from unilab.envs.gymnasium_guard import ERROR, HIDDEN, MakeGuard, unpack_error
 from unilab.envs.vector_adapter import VectorAdapter
-from unilab.errors import WorkerDied
+from unilab.errors import EnvError, WorkerDied
 from unilab.spec import EnvSpec
 
 if TYPE_CHECKING:
@@ -26,12 +27,15 @@ _CLOSE_LIMIT_S = 5.0
 def make_async(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec) -> VectorAdapter:
     """Start one process per env; each is limited to one thread unless the environment says otherwise.
 
-    The calling process must not be daemonic: multiprocessing refuses it children. On Linux the kernel kills
-    the env processes when the calling thread ends, so call this from a thread that outlives the envs.
+    On Linux the kernel kills the env processes when the calling thread ends, so call this from a thread that
+    outlives the envs.
 
     Raises:
+        EnvError: this process is daemonic.
         WorkerDied: a process ended before it answered.
     """
+    if multiprocessing.current_process().daemon:
+        raise EnvError(f"{cfg.env}: vec='async' cannot start processes in a daemonic one; use vec='sync'")
     guards = [MakeGuard(cfg, spec, first_index + i) for i in range(len(seeds))]
     try:
         with _one_thread_each():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import mujoco
 from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
 
 from unilab.errors import EnvError, nearest
@@ -22,9 +26,30 @@ def make_one(cfg: EnvConfig) -> gym.Env[Any, Any]:
     """
     _import_module_of(cfg.env)
     try:
-        return gym.make(cfg.env, **{"disable_env_checker": True, **cfg.env_kwargs})
+        with _mujoco_warnings():
+            return gym.make(cfg.env, **{"disable_env_checker": True, **cfg.env_kwargs})
     except Exception as error:
         raise EnvError(_reason(cfg, error)) from error
+
+
+@contextlib.contextmanager
+def _mujoco_warnings() -> Iterator[None]:
+    """Route what MuJoCo says about a model to Python warnings, each shown once.
+
+    On its own it prints every warning for every env and adds it to MUJOCO_LOG.TXT in the current folder. What it
+    deprecates in a model file of a library is nothing that the user of that library can act on, and is left out.
+    """
+
+    def show(message: str) -> None:
+        if "deprecated" not in message:
+            warnings.warn(f"MuJoCo: {message}", stacklevel=2)
+
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(show)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def one_line(error: BaseException) -> str:

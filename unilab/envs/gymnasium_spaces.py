@@ -151,8 +151,9 @@ class ActionScale:
                 f"action[{column}] = {action[env, column]} is not finite for env index "
                 f"{first_index + env}, step {step}; the policy's output is broken"
             )
+        out: NDArray[Any]
         if self._symmetric:
-            out = (action * self._high64).astype(self._dtype)
+            out = (action * self._high).astype(self._dtype, copy=False)
         else:
             # Weights of the two ends rather than low + t * (high - low): exact at both, and no overflow.
             t = (action.astype(np.float64) + 1.0) * 0.5
@@ -215,7 +216,8 @@ def _finite_bounds(env_id: str, box: spaces.Box, bound: float | None) -> tuple[N
     """Flat bounds in the box's dtype; a bound at float32's limit counts as none."""
     low: NDArray[Any] = box.low.reshape(-1).copy()
     high: NDArray[Any] = box.high.reshape(-1).copy()
-    open_low, open_high = ~(low > -_FLOAT32_MAX), ~(high < _FLOAT32_MAX)
+    open_low = ~(low.astype(np.float64) > -_FLOAT32_MAX)
+    open_high = ~(high.astype(np.float64) < _FLOAT32_MAX)
     is_open = open_low | open_high
     if bound is None and is_open.any():
         k = int(np.flatnonzero(is_open)[0])

@@ -136,21 +136,16 @@ class Ring:
         Raises:
             ValueError: the range is not in the ring any more, or not yet.
         """
-        if not max(0, self.cursor - self.capacity) <= start <= stop <= self.cursor:
-            raise ValueError(
-                f"rows [{start}, {stop}) are not in the ring, which holds "
-                f"[{max(0, self.cursor - self.capacity)}, {self.cursor})"
-            )
-        for cells in row_spans(start, stop - start, self.capacity):
-            view = self._shared.rows[cells]
-            view.flags.writeable = False
-            yield view
+        return map(self._read_only, self._spans(start, stop))
 
     def versions(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Policy versions of rows [start, stop), [stop - start] int64."""
+        """Policy versions of rows [start, stop), [stop - start] int64.
+
+        Raises:
+            ValueError: the range is not in the ring any more, or not yet.
+        """
         return np.concatenate(
-            [self._shared.versions[cells] for cells in row_spans(start, stop - start, self.capacity)]
-            or [np.empty(0, np.int64)]
+            [self._shared.versions[cells] for cells in self._spans(start, stop)] or [np.empty(0, np.int64)]
         )
 
     def digest(self) -> str:
@@ -165,6 +160,18 @@ class Ring:
     def free(self) -> None:
         """Give up the memory; any later use raises ``BlockFreed``."""
         self._shared.free()
+
+    def _spans(self, start: int, stop: int) -> list[slice]:
+        cursor = self.cursor
+        oldest = max(0, cursor - self.capacity)
+        if not oldest <= start <= stop <= cursor:
+            raise ValueError(f"rows [{start}, {stop}) are not in the ring, which holds [{oldest}, {cursor})")
+        return row_spans(start, stop - start, self.capacity)
+
+    def _read_only(self, cells: slice) -> NDArray[np.float32]:
+        view = self._shared.rows[cells]
+        view.flags.writeable = False
+        return view
 
     def __getstate__(self) -> dict[str, Any]:
         return {"capacity": self.capacity, "layout": self.layout, "_shared": self._shared}

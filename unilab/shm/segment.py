@@ -39,7 +39,11 @@ class Block:
         self.nbytes = nbytes
         self.label = label
         self._fd = _anonymous_file(nbytes, label, backing)
-        self._map: mmap.mmap | None = mmap.mmap(self._fd, nbytes)
+        try:
+            self._map: mmap.mmap | None = mmap.mmap(self._fd, nbytes)
+        except BaseException:
+            os.close(self._fd)
+            raise
 
     def array(self, offset: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """View of ``shape`` and ``dtype`` that starts ``offset`` bytes into the block.

@@ -25,6 +25,8 @@ from unilab.errors import Stopped, WaitTimeout, WorkerDied
 from unilab.shm.segment import receive_descriptor
 
 _ONE = (1).to_bytes(8, "little")
+_PIPE_BYTES = 2**16  # all that a pipe holds
+_LONGEST_SLEEP_S = 1e6  # poll() counts milliseconds in 32 bits
 
 
 class Bell:
@@ -47,7 +49,7 @@ class Bell:
     def silence(self) -> None:
         """Take back what was rung so far."""
         with contextlib.suppress(BlockingIOError):
-            os.read(self._read, 4096)
+            os.read(self._read, _PIPE_BYTES)
 
     def fileno(self) -> int:
         """Descriptor to poll for input."""
@@ -129,7 +131,8 @@ class Waiter:
             left = None if deadline_s is None else deadline_s - (time.monotonic() - started)
             if left is not None and left <= 0:
                 raise WaitTimeout(f"waited {deadline_s:g} s for {what}")
-            ready = {descriptor for descriptor, _ in self._poll.poll(None if left is None else left * 1e3)}
+            sleep_ms = None if left is None else min(left, _LONGEST_SLEEP_S) * 1e3
+            ready = {descriptor for descriptor, _ in self._poll.poll(sleep_ms)}
             if self.bell.fileno() in ready:
                 self.bell.silence()
             if condition():

@@ -1,7 +1,7 @@
 """Versioned weights in shared memory: one writer, many readers, no lock (DESIGN.md, contract 3).
 
-A 64-byte header, then two slots. Version v lies in slot v % 2, so while it is written the snapshot before it
-stays whole. Each slot has a sequence number (odd while it is written), its version and a checksum of its bytes.
+A 64-byte header, then two slots. A version is written over the older of the two snapshots, so the one before it
+stays whole meanwhile. Each slot has a sequence number (odd while it is written), its version and a checksum of its bytes.
 A reader copies the slot, looks at the sequence again and compares the checksum, and starts over if either
 moved: a torn snapshot is never acted on, whatever order another processor sees the stores in. Nobody waits for
 anybody: killing the writer in the middle of a write leaves the other slot, killing a reader leaves nothing.
@@ -88,9 +88,9 @@ class WeightWriter:
         if version <= self._block.latest:
             raise ValueError(f"version {version} does not follow {self._block.latest}")
         payload = self._payload()
-        slot = shared.slots[version % SLOTS]
-        slot[_SEQUENCE] += 1  # odd: being written
-        target = shared.payload[version % SLOTS]
+        oldest = int(shared.slots[:, _VERSION].argmin())
+        slot, target = shared.slots[oldest], shared.payload[oldest]
+        slot[_SEQUENCE] |= 1  # odd: being written; odd already where a publication was cut short
         np.copyto(target, payload)
         slot[_CHECKSUM] = checksum(target)
         slot[_VERSION] = version
@@ -134,11 +134,11 @@ class WeightReader:
         if version == self.version:
             return version
         for _ in range(_ATTEMPTS):
-            if self._copy(version % SLOTS) == version:
+            if (slot := self._slot_of(version)) is None:
+                break
+            if self._copy(slot) == version:
                 self.version = version
                 return version
-            if self._block.shared.slots[version % SLOTS, _SEQUENCE] % 2 == 0:
-                break
         raise UnilabError(
             f"weight version {version} is not in the block; the newest is {self._block.latest} "
             f"and {SLOTS} are kept"
@@ -154,10 +154,16 @@ class WeightReader:
             latest = self._block.latest
             if latest <= self.version:
                 return self.version
-            if self._copy(latest % SLOTS) == latest:
+            slot = self._slot_of(latest)
+            if slot is not None and self._copy(slot) == latest:
                 self.version = latest
                 return latest
         raise UnilabError(f"weights: no whole snapshot in {_ATTEMPTS} attempts; is the writer too fast?")
+
+    def _slot_of(self, version: int) -> int | None:
+        """Slot whose snapshot, whole or not, is this version; None if there is none."""
+        versions: list[int] = self._block.shared.slots[:, _VERSION].tolist()
+        return versions.index(version) if version in versions else None
 
     def _copy(self, index: int) -> int | None:
         """Copy a slot into the target; its version, or None if it changed meanwhile."""
@@ -186,4 +192,5 @@ def _check(block: WeightBlock, state: FlatState) -> None:
     if (fingerprint, nbytes) != (state.manifest.fingerprint, state.manifest.nbytes):
         ours = {(e.name, e.dtype, e.shape) for e in state.manifest.entries}
         theirs = {(e.name, e.dtype, e.shape) for e in block.manifest.entries}
-        raise UnilabError(f"published weights differ in {sorted(ours ^ theirs)}")
+        difference = sorted(ours ^ theirs) or "the order of their entries"
+        raise UnilabError(f"published weights differ in {difference}")

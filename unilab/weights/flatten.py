@@ -5,6 +5,7 @@ Parameters and buffers keep their own dtypes: casting everything to float32 lose
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -56,13 +57,17 @@ class FlatState:
     must from now on change in place; ``module.to`` and assigning a new buffer would break the link.
 
     Args:
-        module: on one device; shared parameters are refused.
+        module: on one device.
+
+    Raises:
+        ValueError: two names share one tensor, which cannot be in two places of the buffer.
     """
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.manifest = Manifest.of(module)
         state = module.state_dict(keep_vars=True)
+        _refuse_shared(state)
         device = next(iter(state.values())).device if state else torch.device("cpu")
         self.buffer = torch.zeros(self.manifest.nbytes, dtype=torch.uint8, device=device)
         for entry in self.manifest.entries:
@@ -82,4 +87,13 @@ class FlatState:
         state = self.module.state_dict(keep_vars=True)
         for entry in self.manifest.entries:
             if entry.nbytes and state[entry.name].data_ptr() != self.buffer.data_ptr() + entry.offset:
-                raise RuntimeError(f"{entry.name} was replaced and would not be published; change it in place")
+                raise RuntimeError(
+                    f"{entry.name} was replaced and would not be published; change it in place"
+                )
+
+
+def _refuse_shared(state: Mapping[str, Tensor]) -> None:
+    names: dict[int, str] = {}
+    for name, tensor in state.items():
+        if (first := names.setdefault(id(tensor), name)) != name:
+            raise ValueError(f"{first} and {name} are one tensor; publish a module that holds it once")

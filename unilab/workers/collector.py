@@ -12,7 +12,7 @@ import torch
 from unilab.algos.base import Policy, PolicySpec
 from unilab.algos.registry import make_policy
 from unilab.envs.base import BatchEnv
-from unilab.envs.finite import check_finite
+from unilab.envs.finite import check_finite, check_finite_reset
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeStats
 from unilab.pacing import Chunk, ChunkSource, LockstepCollector, Schedule
@@ -67,6 +67,7 @@ class Collector:
         self._env_steps = np.zeros(env.num_envs, np.int64)
         self._ended = np.zeros(env.num_envs, np.bool_)
         self._obs = env.reset()
+        check_finite_reset(self._obs, 0, self._env_steps)
 
     def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
         """Run a chunk; each round appends one row per env."""

@@ -1,0 +1,66 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from toy_learners import SMALL, learner, minibatch, policy
+
+from unilab.algos.base import LearnerConfig
+from unilab.algos.registry import ALGORITHMS
+
+# One value that differs from SMALL's or from the default, for every option there is.
+LEARNER_OPTIONS = {
+    "gamma": 0.5,
+    "tau": 0.5,
+    "learning_rate": 1e-2,
+    "policy_delay": 2,
+    "hidden": (8,),
+    "norm_obs": True,
+}
+OPTIONS = {
+    "sac": {"ent_coef": 0.2, "target_entropy": -7.0, "critic_layer_norm": True},
+    "td3": {"exploration_noise": 0.3, "target_noise": 0.6, "noise_clip": 0.05, "critic_layer_norm": True},
+}
+CASES = [
+    (algo, name, value)
+    for algo, options in OPTIONS.items()
+    for name, value in (LEARNER_OPTIONS | options).items()
+]
+
+
+def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
+    """What three updates report, and what the policy they give does."""
+    made, acting = learner(algo, cfg, **options), policy(algo, cfg, **options)
+    numbers: list[float] = []
+    for seed in range(3):
+        rows = minibatch(seed)
+        made.observe(rows.obs, None)
+        numbers += [value.item() for value in made.update(rows).values()]
+    acting.module.load_state_dict(made.policy_module.state_dict())
+    obs = {"obs": minibatch().obs.numpy()}
+    return numbers + acting.explore(obs, np.zeros(32, np.bool_)).flatten().tolist()
+
+
+@pytest.mark.parametrize(("algo", "name", "value"), CASES)
+def test_every_option_changes_something(algo, name, value):
+    cfg = dataclasses.replace(SMALL, **{name: value}) if name in LEARNER_OPTIONS else SMALL
+    options = {} if name in LEARNER_OPTIONS else {name: value}
+
+    assert outcome(algo, cfg, options) != outcome(algo, SMALL, {})
+
+
+def test_no_option_is_missing_from_the_tables_above():
+    assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys()
+    assert ALGORITHMS.keys() == OPTIONS.keys()
+    for algo, entry in ALGORITHMS.items():
+        assert {field.name for field in dataclasses.fields(entry.config)} == OPTIONS[algo].keys()
+
+
+@pytest.mark.parametrize("ent_coef", ["auto", "auto_0.1", 0.1])
+def test_the_temperature_starts_where_it_is_told_to(ent_coef):
+    cfg = dataclasses.replace(SMALL, learning_rate=1e-6)
+
+    alpha = learner("sac", cfg, ent_coef=ent_coef).update(minibatch())["ent_coef"]
+
+    assert alpha.item() == pytest.approx(1.0 if ent_coef == "auto" else 0.1, rel=1e-4)
+    assert alpha.dtype == torch.float32

@@ -1,0 +1,123 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from toy_learners import ALGOS, SMALL, env_spec, learner, minibatch, policy
+
+OBS = {"obs": np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32) * 3}
+ENDED = np.zeros(8, np.bool_)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("n", [1, 8])
+def test_actions_have_their_shape_and_dtype_and_stay_within_one(algo, n):
+    made = policy(algo, **({"exploration_noise": 5.0} if algo == "td3" else {}))
+    obs, ended = {"obs": OBS["obs"][:n]}, ENDED[:n]
+
+    for action in [made.act(obs), *(made.explore(obs, ended) for _ in range(20))]:
+        assert action.shape == (n, 2)
+        assert action.dtype == np.float32
+        assert np.abs(action).max() <= 1.0
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_an_action_is_the_callers_to_keep(algo):
+    made = policy(algo)
+    first = made.explore(OBS, ENDED)
+    kept = first.copy()
+
+    made.explore(OBS, ENDED)
+
+    np.testing.assert_array_equal(first, kept)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_acting_is_deterministic_and_draws_no_noise(algo):
+    made, other = policy(algo), policy(algo)
+
+    np.testing.assert_array_equal(made.act(OBS), made.act(OBS))
+    np.testing.assert_array_equal(made.explore(OBS, ENDED), other.explore(OBS, ENDED))
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_noise_is_the_same_for_one_seed_and_index_and_different_for_another_index_or_seed(algo):
+    module = policy(algo).module.state_dict()
+
+    def explored(seed: int, index: int) -> list[np.ndarray]:
+        made = policy(algo, seed=seed, index=index)
+        made.module.load_state_dict(module)  # the same networks, so that only the noise can differ
+        return [made.explore(OBS, ENDED) for _ in range(3)]
+
+    base = explored(0, 0)
+    assert len({action.tobytes() for action in base}) == 3
+    np.testing.assert_array_equal(base, explored(0, 0))
+    assert not np.equal(base, explored(0, 1)).any()
+    assert not np.equal(base, explored(1, 0)).any()
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_exploration_continues_from_its_saved_state_with_the_same_bits(algo):
+    made, other = policy(algo), policy(algo, index=7)
+    made.explore(OBS, ENDED)
+    state = made.explore_state()
+    expected = [made.explore(OBS, ENDED) for _ in range(3)]
+
+    other.load_explore_state(state)
+
+    np.testing.assert_array_equal([other.explore(OBS, ENDED) for _ in range(3)], expected)
+    assert all(isinstance(value, torch.Tensor) for value in state.values())
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("norm_obs", [False, True])
+def test_a_policy_is_published_to_by_name_and_then_acts_as_the_learner_would(algo, norm_obs):
+    cfg = dataclasses.replace(SMALL, norm_obs=norm_obs)
+    trained, acting = learner(algo, cfg), policy(algo, cfg)
+    trained.observe(minibatch().obs, None)
+    trained.update(minibatch())
+    published = trained.policy_module.state_dict()
+    kinds = {name: (value.shape, value.dtype) for name, value in published.items()}
+    assert {name: (value.shape, value.dtype) for name, value in acting.module.state_dict().items()} == kinds
+    assert any(name.startswith("norm.") for name in kinds) == norm_obs
+
+    acting.module.load_state_dict(published)
+
+    with torch.no_grad():
+        expected = trained.policy_module(torch.from_numpy(OBS["obs"])).numpy()
+    np.testing.assert_array_equal(acting.act(OBS), expected)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_a_policy_starts_with_the_networks_that_its_runs_learner_starts_with(algo):
+    theirs, ours = (
+        learner(algo, seed=3).policy_module.state_dict(),
+        policy(algo, seed=3, index=5).module.state_dict(),
+    )
+
+    assert all(torch.equal(ours[name], value) for name, value in theirs.items())
+
+
+def test_sac_explores_with_the_standard_deviation_of_its_actor():
+    made = policy("sac")
+    with torch.no_grad():
+        for parameter in made.module.parameters():
+            parameter.zero_()
+        made.module.get_parameter("actor.net.4.bias").copy_(torch.tensor([0.3, -0.3, -2.0, -1.0]))
+
+    obs = {"obs": np.zeros((4000, 3), np.float32)}
+    before_tanh = np.arctanh(made.explore(obs, np.zeros(4000, np.bool_)).astype(np.float64))
+
+    np.testing.assert_allclose(before_tanh.mean(0), [0.3, -0.3], atol=0.03)
+    np.testing.assert_allclose(before_tanh.std(0), np.exp([-2.0, -1.0]), rtol=0.05)
+
+
+def test_td3_explores_with_its_own_standard_deviation_in_the_normalised_scale():
+    env = env_spec(action_dim=1)
+    made = policy("td3", env=env, exploration_noise=0.1)
+    obs = {"obs": np.zeros((4000, 3), np.float32)}
+
+    noise = made.explore(obs, np.zeros(4000, np.bool_)) - made.act(obs)
+
+    assert noise.mean() == pytest.approx(0.0, abs=0.01)
+    assert noise.std() == pytest.approx(0.1, rel=0.05)

@@ -1,0 +1,176 @@
+"""Environments that misbehave in one way each, or report what they see; registered on import."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+import gymnasium as gym
+import numpy as np
+
+
+def note(**facts):
+    """Append facts, one JSON line, to a file that the test reads."""
+    with open(os.path.join(os.environ["SAMPLE_ENV_OUT"], "notes.jsonl"), "a") as file:
+        file.write(json.dumps(facts) + "\n")
+
+
+class Plain(gym.Env):
+    """Two numbers, one action, reward 1; episodes end by the registered time limit."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.misbehave()
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), 1.0, False, False, {}
+
+    def misbehave(self):
+        pass
+
+
+class Raises(Plain):
+    def misbehave(self):
+        if self.steps == 60:
+            raise ValueError("the env raises on purpose")
+
+
+class Exits(Plain):
+    def misbehave(self):
+        if self.steps == 60:
+            sys.exit(0)
+
+
+class Dies(Plain):
+    """Ends its process without a word, with exit code 0."""
+
+    def misbehave(self):
+        if self.steps == 60:
+            os._exit(0)
+
+
+class Crashes(Plain):
+    def misbehave(self):
+        if self.steps == 60:
+            os.abort()
+
+
+class Hangs(Plain):
+    def misbehave(self):
+        if self.steps == 60:
+            note(hangs=True)
+            time.sleep(3600)
+
+
+class HasHelper(Plain):
+    """Starts a helper process of its own, in a session of its own."""
+
+    def __init__(self, own_session=False):
+        self.own_session = own_session
+
+    def misbehave(self):
+        if self.steps == 5:
+            helper = subprocess.Popen(["sleep", "3600"], start_new_session=self.own_session)
+            note(helper=helper.pid)
+
+
+class ForkedChild(Plain):
+    """Forks a child that holds every descriptor of the collector open."""
+
+    def misbehave(self):
+        if self.steps == 5:
+            pid = os.fork()
+            if pid == 0:
+                time.sleep(3600)
+                os._exit(0)
+            note(helper=pid)
+
+
+class Jitters(Plain):
+    """Steps take a random time that no seed decides."""
+
+    def misbehave(self):
+        if random.SystemRandom().random() < 0.1:
+            time.sleep(random.SystemRandom().uniform(0, 0.004))
+
+
+class BadValue(Plain):
+    def __init__(self, where="obs", value="nan"):
+        self.where, self.value = where, float(value)
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        if self.steps == 60:
+            if self.where == "obs":
+                obs[1] = self.value
+            else:
+                reward = self.value
+        return obs, reward, *rest
+
+
+class Asks(Plain):
+    """Notes what a collector looks like from inside."""
+
+    def misbehave(self):
+        if self.steps == 60:
+            import multiprocessing
+
+            import torch
+
+            note(
+                threads=torch.get_num_threads(),
+                omp=os.environ.get("OMP_NUM_THREADS"),
+                child=multiprocessing.parent_process() is not None,
+                start=multiprocessing.get_start_method(allow_none=True),
+                cuda=torch.cuda.is_initialized(),
+                open=[os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_link(fd)],
+            )
+
+
+def is_link(fd):
+    return os.path.islink(f"/proc/self/fd/{fd}")
+
+
+class Seeds(Plain):
+    def reset(self, *, seed=None, options=None):
+        note(seed=seed, pid=os.getpid())
+        return super().reset(seed=seed)
+
+
+for kind in (Plain, Raises, Exits, Dies, Crashes, Hangs, HasHelper, ForkedChild, Jitters, BadValue, Asks, Seeds):
+    gym.register(f"{kind.__name__}-v0", entry_point=kind, max_episode_steps=25)
+
+
+class OneState(gym.Env):
+    """One observation for ever; what ends the episode, and when, is all that there is to learn."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, length=5, reward=1.0, terminates=False, truncates=False):
+        self.length, self.reward = length, reward
+        self.terminates, self.truncates = terminates, truncates
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.array([0.5, -0.5], np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        last = self.t == self.length
+        obs = np.array([0.5, -0.5], np.float32)
+        return obs, self.reward, self.terminates and last, self.truncates and last, {}
+
+
+gym.register("OneState-v0", entry_point=OneState)

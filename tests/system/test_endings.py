@@ -1,0 +1,165 @@
+"""However a run ends: the right exit code, the cause last on the console, a summary, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from program import SMALL, Program, Start
+
+from unilab.checkpoint import list_checkpoints, load_checkpoint
+
+LONG = ["--total-steps", "1e6", *SMALL]
+
+
+def notes(program: Program) -> list[dict[str, object]]:
+    file = program.log_dir / "notes.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def newest_checkpoint(program: Program) -> dict[str, object]:
+    folder = Path(str(program.log_dir / "latest")).resolve() / "checkpoints"
+    return load_checkpoint(list_checkpoints(folder)[-1])
+
+
+def test_a_killed_collector_ends_the_run_and_is_named(start: Start) -> None:
+    program = start("--env", "Pendulum-v1", *LONG)
+    program.training()
+    program.until(lambda: program.text.count("updates/s=") >= 1, "an update")
+    killed = time.monotonic()
+    os.kill(program.collectors()[0], signal.SIGKILL)
+
+    assert program.end(10) == 70
+    assert time.monotonic() - killed < 10
+    assert "signal 9 (SIGKILL)" in program.text.splitlines()[-1]
+    assert program.summary["status"] == "failed"
+    assert program.summary["exit_code"] == 70
+    assert newest_checkpoint(program)["updates"] > 0
+    assert program.left_over() == []
+
+
+@pytest.mark.parametrize("env", ["ForkedChild-v0", "HasHelper-v0"])
+def test_a_killed_collector_takes_its_helpers_along(start: Start, env: str) -> None:
+    program = start("--env", f"sample_envs:{env}", *LONG)
+    program.training()
+    program.until(lambda: notes(program), "the helper's start")
+    os.kill(program.collectors()[0], signal.SIGKILL)
+
+    assert program.end(10) == 70
+    assert "signal 9" in program.text
+    assert program.left_over() == []
+    assert not _alive(int(notes(program)[0]["helper"]))
+
+
+@pytest.mark.parametrize("session", ["false", "true"])
+def test_nothing_survives_a_killed_learner(start: Start, session: str) -> None:
+    program = start("--env", "sample_envs:HasHelper-v0", "--env-kwargs", f"own_session={session}", *LONG)
+    program.training()
+    program.until(lambda: notes(program), "the helper's start")
+    program.descendants()
+    os.kill(program.process.pid, signal.SIGKILL)
+    program.process.wait()
+
+    assert program.left_over(10) == []
+    assert not _alive(int(notes(program)[0]["helper"]))
+
+
+def test_an_exception_in_the_env_shows_its_traceback_and_index(start: Start) -> None:
+    program = start("--env", "sample_envs:Raises-v0", "--num-envs", "2", *LONG)
+
+    assert program.end() == 70
+    assert program.text.count("the env raises on purpose") == 2  # the source line and the message
+    assert "sample_envs.py" in program.text
+    assert "env index 0" in program.text
+    assert "the env raises on purpose" in str(program.summary["reason"])
+    assert program.left_over() == []
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [("Exits-v0", "sys.exit(0)"), ("Dies-v0", "exit code 0"), ("Crashes-v0", "signal 6 (SIGABRT)")],
+)
+def test_a_collector_that_ends_in_any_other_way_fails_the_run(start: Start, env: str, said: str) -> None:
+    program = start("--env", f"sample_envs:{env}", *LONG)
+
+    assert program.end() == 70
+    assert said in program.text.splitlines()[-1] or said in program.text
+    assert "completed" not in program.text
+    assert program.left_over() == []
+
+
+def test_a_hanging_env_is_named_and_killed(start: Start) -> None:
+    program = start("--env", "sample_envs:Hangs-v0", "--stall-limit-s", "3", *LONG)
+    program.until(lambda: notes(program), "the hang")
+    hung = time.monotonic()
+
+    assert program.end(20) == 70
+    assert time.monotonic() - hung < 3 + 10
+    assert "no data from collector-0 (pid" in program.text
+    assert program.left_over() == []
+
+
+@pytest.mark.parametrize(("where", "value"), [("obs", "nan"), ("obs", "inf"), ("reward", "nan"), ("reward", "-inf")])
+def test_a_value_that_is_not_finite_ends_the_run_by_name(start: Start, where: str, value: str) -> None:
+    program = start(
+        "--env", "sample_envs:BadValue-v0", "--env-kwargs", f"where={where}", f"value='{value}'", *LONG
+    )
+
+    assert program.end() == 70
+    last = program.text.splitlines()[-1]
+    assert where in last
+    assert value.lstrip("-") in last
+    assert "env index 0, step 60" in last
+    assert "Traceback" not in program.text
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_saves_and_ends_without_a_traceback(
+    start: Start, number: signal.Signals, code: int
+) -> None:
+    program = start("--env", "Pendulum-v1", "--trace", *LONG)
+    program.training()
+    if number == signal.SIGINT:
+        os.killpg(program.process.pid, number)  # as the terminal does
+    else:
+        os.kill(program.process.pid, number)
+
+    assert program.end(15) == code
+    assert "Traceback" not in program.text
+    assert program.summary["status"] == "interrupted"
+    assert program.summary["exit_code"] == code
+    assert newest_checkpoint(program)["env_steps"] == program.summary["env_steps"]
+    assert json.loads(Path(str(program.summary["trace"])).read_text())
+    assert program.left_over() == []
+
+
+def test_an_interrupt_of_a_hanging_env_still_ends_the_run(start: Start) -> None:
+    program = start("--env", "sample_envs:Hangs-v0", *LONG)
+    program.until(lambda: notes(program), "the hang")
+    os.kill(program.process.pid, signal.SIGINT)
+
+    assert program.end(15) == 130
+    assert program.left_over() == []
+
+
+def test_a_second_interrupt_ends_at_once(start: Start) -> None:
+    program = start("--env", "sample_envs:Hangs-v0", *LONG)
+    program.until(lambda: notes(program), "the hang")
+    os.kill(program.process.pid, signal.SIGINT)
+    program.until(lambda: True, "nothing")
+    time.sleep(0.3)  # what a person does
+    os.kill(program.process.pid, signal.SIGINT)
+
+    assert program.end(5) == 130
+    assert program.left_over() == []
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
