@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from pathlib import Path
 
 from unilab.errors import ConfigError, ResourceError
 
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -49,6 +52,18 @@ def usable_cores() -> int:
     except (OSError, ValueError):
         return cores
     return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed memory for the next allocation instead of giving it back to the kernel.
+
+    An update frees and takes the same temporaries again and again, several of them above the threshold where each costs an
+    mmap and its page faults: 700 faults and a fifth of the time of a 2x256 update here. Nothing on other C libraries.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+        mallopt(_M_MMAP_THRESHOLD, 32 * 2**20)
 
 
 def available_bytes() -> int:

@@ -175,10 +175,11 @@ class Lockstep:
         rounds, since = self._counters["rounds"], time.monotonic()
         while True:
             try:
+                # In short pieces: only a look now and then tells when the last round was.
                 waiter.wait(
                     lambda: self._counters["finished"] >= number,
                     f"chunk {number} from {self._who}",
-                    min(_LOOK_S, self._stall_limit_s) if look else self._stall_limit_s,
+                    min(_LOOK_S, self._stall_limit_s),
                 )
                 return
             except WaitTimeout:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from unilab.algos.base import PolicySpec
 from unilab.algos.registry import make_learner
-from unilab.budget import ThreadBudget, thread_budget
+from unilab.budget import keep_freed_memory, thread_budget
 from unilab.checkpoint import Checkpoints
 from unilab.config import TrainConfig, check, dump, light_collector
 from unilab.digest import all_finite, digest
@@ -143,6 +143,7 @@ class Runtime:
 
     def open(self) -> None:
         """Take shared memory, start the collector, open telemetry."""
+        keep_freed_memory()
         torch.set_num_threads(self._threads.learner)
         (self.run_dir / "config.yaml").write_text(dump(self.cfg))
         write_json(self.run_dir / "meta.json", origin() | {"device": str(self._device)})
@@ -438,9 +439,17 @@ class Runtime:
                     "updates": self.learner.updates,
                     "env_steps": self.ring.cursor,
                     "config": dump(self.cfg),
+                    # Copies: the entries are views of one buffer, in several dtypes, which torch.save refuses.
+                    "policy": {k: v.cpu().clone() for k, v in self.learner.policy_module.state_dict().items()},
                     "learner": state,
                 },
-                {"tick": tick, "updates": self.learner.updates, "env": self.cfg.env.env, "algo": self.cfg.algo},
+                {
+                    "tick": tick,
+                    "updates": self.learner.updates,
+                    "wall_time_s": self._wall_s(),
+                    "env": self.cfg.env.env,
+                    "algo": self.cfg.algo,
+                },
             )
         )
 
@@ -492,6 +501,10 @@ class Runtime:
         if self._worker:
             self._worker.kill()
 
+    def _wall_s(self) -> float:
+        """Seconds since the run was made."""
+        return (time.perf_counter_ns() - self._t0_ns) / 1e9
+
     def _end_interrupted(self) -> None:
         signal = self._interrupt.signal
         assert signal is not None
@@ -502,7 +515,7 @@ class Runtime:
         """Fill the summary: outcome, counters, digests, returns."""
         summary = self.summary
         summary.status, summary.reason, summary.exit_code = status, reason, code
-        summary.wall_time_s = (time.perf_counter_ns() - self._t0_ns) / 1e9
+        summary.wall_time_s = self._wall_s()
         if not self._ready:
             return
         episodes = self.progress.episodes

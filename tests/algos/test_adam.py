@@ -26,6 +26,19 @@ def test_a_step_is_torchs_own_adam_bit_for_bit():
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+def test_a_gradient_in_another_memory_order_is_read_right():
+    (ours, _), (theirs, _) = fresh(), fresh()
+    factor = torch.linspace(-1, 2, 12).reshape(3, 4)
+    optimizer, oracle = Adam([ours], learning_rate=0.01), torch.optim.Adam([theirs], lr=0.01)
+    assert torch.autograd.grad((ours.T.contiguous() * factor).sum(), ours)[0].stride() == (1, 4)
+
+    optimizer.descend((ours.T.contiguous() * factor).sum())
+    (theirs.T.contiguous() * factor).sum().backward()
+    oracle.step()
+
+    torch.testing.assert_close(ours, theirs)
+
+
 def test_only_its_own_parameters_get_a_gradient_and_none_is_left_behind():
     weight, bias = fresh()
 

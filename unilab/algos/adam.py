@@ -43,7 +43,8 @@ class Adam(nn.Module):
             self.steps += 1
             torch._fused_adam_(
                 self._targets,
-                list(gradients),
+                # The kernel walks memory: a transposed gradient would be read in the wrong order.
+                [gradient.contiguous() for gradient in gradients],
                 self._first,
                 self._second,
                 [],

@@ -8,6 +8,7 @@ synchronises the whole device.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ class CudaCopier:
     def __init__(self, host: NDArray[np.float32], device: torch.device) -> None:
         self._address = host.ctypes.data
         self.notice = _page_lock(self._address, host.nbytes)
+        if self.notice is not None:
+            _forget_error(device)
         self._host = [torch.from_numpy(slot) for slot in host]
         self._device = [torch.empty(slot.shape, device=device) for slot in host]
         cuda: Any = torch.cuda  # its classes carry no types
@@ -75,6 +78,12 @@ def _page_lock(address: int, nbytes: int) -> str | None:
         f"could not page-lock {nbytes / 2**20:.1f} MiB of staging slots (CUDA error {status}; see `ulimit -l`): "
         "copies to the device will not overlap with updates"
     )
+
+
+def _forget_error(device: torch.device) -> None:
+    """A failed call leaves its error behind, and the next kernel launch is blamed for it: let it be this one."""
+    with contextlib.suppress(RuntimeError):
+        torch.ones(1, device=device)
 
 
 def _runtime() -> Any:

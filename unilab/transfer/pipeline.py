@@ -72,13 +72,15 @@ class Pipeline:
         self._waiter = waiter
         self._trace = trace
         self._slots = [Slot(i) for i in range(len(host))]
-        self._wanted = 0  # newest tick asked for
+        self._wanted = self._taken = 0  # newest tick asked for, newest one handed out
         self._thread = None if packer is None else _PackerThread(self._fill, packer, waiter.bell)
 
     def prefetch(self, tick: int) -> None:
-        """Ask for the next batch; its slot must have been released."""
+        """Ask for the next batch; the one before it must have been taken, its slot released."""
         if tick <= self._wanted:
             raise ValueError(f"batch {tick} was asked for after batch {self._wanted}")
+        if self._taken < self._wanted:
+            raise ValueError(f"batch {tick} was asked for before batch {self._wanted} was taken")
         slot = self._slot(tick)
         if slot.state is not SlotState.FREE:
             raise ValueError(f"batch {tick} needs slot {slot.index}, which is {slot.state.value}")
@@ -92,11 +94,13 @@ class Pipeline:
         Raises:
             WorkerDied: the collector has ended.
             Stopped: the run was asked to stop.
-            ValueError: the batch was not prefetched.
+            ValueError: the batch was not prefetched, or was taken before.
         """
         slot = self._slot(tick)
-        if tick != self._wanted or slot.state is SlotState.IN_USE:
+        if tick != self._wanted:
             raise ValueError(f"batch {tick} was not prefetched")
+        if tick == self._taken:
+            raise ValueError(f"batch {tick} was taken before")
         if self._thread:
             with self._trace.span("wait_batch"):
                 self._thread.wait(tick, self._waiter)
@@ -106,12 +110,19 @@ class Pipeline:
         slot.advance(SlotState.READY)
         rows = self._copier.ready(slot.index, slot.packed.rows)
         slot.advance(SlotState.IN_USE)
+        self._taken = tick
         return Batch(rows, self._layout, slot.packed, slot.index)
 
     def release(self, batch: Batch) -> None:
-        """Give the batch's slot back; compute on it that was issued before still sees its rows."""
-        self._copier.consumed(batch.slot)
+        """Give the batch's slot back; compute on it that was issued before still sees its rows.
+
+        Raises:
+            ValueError: the batch was released before.
+        """
         slot = self._slots[batch.slot]
+        if slot.packed is not batch.packed:
+            raise ValueError(f"batch {batch.tick} was released before")
+        self._copier.consumed(slot.index)
         slot.packed = None
         slot.advance(SlotState.FREE)
 

@@ -1,0 +1,73 @@
+"""Minibatches are views of a batch, column by column, and each row belongs to one of them."""
+
+import numpy as np
+import torch
+
+from unilab.replay import Packed, RowLayout
+from unilab.transfer import Batch
+
+LAYOUT = RowLayout(obs_dim=2, action_dim=1)
+CRITIC = RowLayout(obs_dim=2, action_dim=1, critic_dim=3)
+
+
+def batch_of(layout, count):
+    """Row i holds 100 * column + i; the flags cycle through their four combinations."""
+    rows = (100.0 * np.arange(layout.width) + np.arange(count)[:, None]).astype(np.float32)
+    rows[:, layout.columns["terminated"].start] = np.arange(count) % 2
+    rows[:, layout.columns["truncated"].start] = np.arange(count) // 2 % 2
+    return Batch(torch.from_numpy(rows), layout, Packed(7, count, 1000, 5.0), slot=1)
+
+
+def test_each_column_is_where_the_layout_says():
+    (minibatch,) = batch_of(LAYOUT, 4).split(4)
+
+    assert minibatch.obs.tolist() == [[0, 100], [1, 101], [2, 102], [3, 103]]
+    assert minibatch.action.tolist() == [[200], [201], [202], [203]]
+    assert minibatch.reward.tolist() == [300, 301, 302, 303]
+    assert minibatch.next_obs.tolist() == [[400, 500], [401, 501], [402, 502], [403, 503]]
+
+
+def test_flags_are_bool_vectors_and_stay_apart():
+    (minibatch,) = batch_of(LAYOUT, 4).split(4)
+
+    assert minibatch.terminated.dtype == minibatch.truncated.dtype == torch.bool
+    assert minibatch.terminated.tolist() == [False, True, False, True]
+    assert minibatch.truncated.tolist() == [False, False, True, True]
+
+
+def test_critic_columns_are_the_privileged_group():
+    (minibatch,) = batch_of(CRITIC, 1).split(1)
+
+    assert minibatch.critic_obs.tolist() == [[800, 900, 1000]]
+    assert minibatch.next_critic_obs.tolist() == [[1100, 1200, 1300]]
+
+
+def test_without_a_critic_group_its_columns_are_the_same_tensors():
+    (minibatch,) = batch_of(LAYOUT, 2).split(2)
+
+    assert minibatch.critic_obs is minibatch.obs
+    assert minibatch.next_critic_obs is minibatch.next_obs
+
+
+def test_each_update_gets_rows_of_its_own_in_order():
+    batch = batch_of(LAYOUT, 12)
+
+    assert [m.obs[:, 0].tolist() for m in batch.split(4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_minibatches_are_views_and_copy_nothing():
+    batch = batch_of(LAYOUT, 4)
+    minibatches = list(batch.split(2))
+    batch.rows[:] = -1.0
+
+    for minibatch in minibatches:
+        for column in (minibatch.obs, minibatch.action, minibatch.reward, minibatch.next_obs):
+            assert (column == -1).all()
+
+
+def test_a_batch_without_rows_has_no_minibatch():
+    assert list(batch_of(LAYOUT, 0).split(4)) == []
+
+
+def test_a_batch_knows_its_tick():
+    assert batch_of(LAYOUT, 4).tick == 7
