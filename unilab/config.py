@@ -51,7 +51,7 @@ class TrainConfig:
     device: str = "auto"
     """Where the learner computes: auto (CUDA if there is one), cpu, cuda, cuda:1."""
     threads: int | Literal["auto"] = "auto"
-    """Threads of the whole run; auto takes one per usable core."""
+    """Threads of the whole run: one for the collector, the rest for the learner; auto: one per usable core."""
     log_dir: Path = Path("runs")
     """Run directories go to <log-dir>/<env>/<algo>/."""
     name: str | None = None
@@ -138,18 +138,11 @@ def check(cfg: TrainConfig) -> None:
     cfg.schedule()
 
 
-def light_collector(cfg: TrainConfig) -> bool:
-    """Whether the collector mostly waits, so that the learner may use its core too.
-
-    A rule over the config: rough cost of a round's updates (17/6 passes over the nets of SAC at 50 GFLOP/s) against
-    a round of env steps (60 us each, a MuJoCo task under Gymnasium, plus 150 us for the policy).
-    """
+def update_gflop(cfg: TrainConfig) -> float:
+    """Rough work of one update: 17 passes of the batch over the hidden layers of one net, as in SAC."""
     widths = cfg.learner.hidden
     weights = sum(a * b for a, b in zip(widths, widths[1:], strict=False)) + 32 * widths[0]
-    flop = 2 * cfg.replay.batch_size * weights * 17
-    learn_s = cfg.pacing.utd * cfg.env.num_envs * flop / 50e9
-    collect_s = 150e-6 + 60e-6 * cfg.env.num_envs
-    return learn_s > 4 * collect_s
+    return 2e-9 * 17 * cfg.replay.batch_size * weights
 
 
 # ---------------------------------------------------------------- files

@@ -18,7 +18,7 @@ from unilab.algos.base import PolicySpec
 from unilab.algos.registry import make_learner
 from unilab.budget import keep_freed_memory, thread_budget
 from unilab.checkpoint import Checkpoints
-from unilab.config import TrainConfig, check, dump, light_collector
+from unilab.config import TrainConfig, check, dump, update_gflop
 from unilab.digest import all_finite, digest
 from unilab.envs.registry import probe
 from unilab.envs.rollout import EPISODE_COLUMNS
@@ -128,7 +128,7 @@ class Runtime:
         self._spec = spec
         self._device = device
         self._console = Console(sys.stdout)
-        self._threads = thread_budget(cfg.threads, light_collector=light_collector(cfg))
+        self._threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
         self._stack = ExitStack()
         self._tick = 0  # last finished
         self._ready = False

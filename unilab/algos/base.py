@@ -108,6 +108,17 @@ class Learner(Protocol):
     def update(self, batch: Minibatch) -> dict[str, Tensor]:
         """One update; returns 0-d tensors on the learner's device by scalar name, without any sync."""
 
+    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' values without gradient.
+
+        Args:
+            critic_obs: [B, critic_dim or obs_dim] float32, raw, on the learner's device.
+            action: [B, action_dim] float32 in [-1, 1].
+
+        Returns:
+            [2, B] float32.
+        """
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides future updates, as a copy: nested dicts of tensors, numbers and strings."""
 

@@ -39,6 +39,11 @@ class SharedInputs:
         obs, next_obs = self._norm(batch.obs), self._norm(batch.next_obs)
         return Inputs(obs, next_obs, obs, next_obs)
 
+    def for_critic(self, critic_obs: Tensor) -> Tensor:
+        """Raw critic observations [B, critic_dim] as the critics see them."""
+        seen: Tensor = self._norm(critic_obs)
+        return seen
+
     def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
         """Feed new rows to the normaliser, each exactly once."""
         self._norm.update(obs)
@@ -61,6 +66,11 @@ class PrivilegedInputs:
             self._critic_norm(batch.critic_obs),
             self._critic_norm(batch.next_critic_obs),
         )
+
+    def for_critic(self, critic_obs: Tensor) -> Tensor:
+        """Raw critic observations [B, critic_dim] as the critics see them."""
+        seen: Tensor = self._critic_norm(critic_obs)
+        return seen
 
     def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
         """Feed new rows to both normalisers, each exactly once."""

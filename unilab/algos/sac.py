@@ -140,6 +140,12 @@ class SAC:
         polyak(self._targets, self._online, self._cfg.tau)
         return metrics
 
+    @torch.no_grad()
+    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' values; see ``Learner``."""
+        q: Tensor = self._critic(self._inputs.for_critic(critic_obs), action)
+        return q
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides future updates; see ``Learner``."""
         return save_state(self._parts(), self.updates)

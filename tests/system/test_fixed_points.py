@@ -1,0 +1,65 @@
+"""The whole machine reaches values that are known: rewards, ends and bootstrapping, from the env to the critic.
+
+One observation for ever, so Q is one number (gamma 0.9). Sources: Pardo et al. 2018, arXiv:1712.00378.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from unilab.algos.base import LearnerConfig
+from unilab.algos.registry import make_learner
+from unilab.checkpoint import load_checkpoint
+from unilab.config import EvaluationConfig, TrainConfig
+from unilab.envs.registry import EnvConfig, probe
+from unilab.replay import ReplayConfig
+from unilab.train import train
+
+CASES = {
+    # q = 1 + 0.9 q: every end is a time limit, and every row bootstraps.
+    "limit": ({"length": 5, "reward": 1.0, "truncates": True}, 10.0),
+    # q = 1 + 0.9 (4/5) q: one row in five is the end of the MDP.
+    "death": ({"length": 5, "reward": 1.0, "terminates": True}, 3.571),
+    # Both flags: the MDP's end counts, no bootstrap.
+    "both": ({"length": 5, "reward": 1.0, "terminates": True, "truncates": True}, 3.571),
+    "limit after one step": ({"length": 1, "reward": 0.5, "truncates": True}, 5.0),
+    "death after one step": ({"length": 1, "reward": 0.5, "terminates": True}, 0.5),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_td3_finds_the_value_of_the_one_state(
+    tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "sample_envs"))
+    kwargs, value = CASES[case]
+    cfg = TrainConfig(
+        algo="td3",
+        total_steps=2_100,
+        threads=2,
+        log_dir=tmp_path,
+        env=EnvConfig(env="sample_envs:OneState-v0", env_kwargs=kwargs, num_envs=2),
+        learner=LearnerConfig(gamma=0.9, tau=0.05, learning_rate=3e-3, policy_delay=2, hidden=(32, 32)),
+        replay=ReplayConfig(batch_size=64, buffer_size=2_100, learning_starts=100),
+        evaluation=EvaluationConfig(episodes=2),
+    )
+    summary = train(cfg)
+
+    assert summary.mean_ep_length == kwargs["length"]
+    assert summary.best_return == pytest.approx(kwargs["length"] * kwargs["reward"])
+    assert summary.final_eval_mean == pytest.approx(kwargs["length"] * kwargs["reward"])
+    q = critic_values(cfg, Path(str(summary.checkpoint)))
+    assert q == pytest.approx([value] * len(q), rel=0.05)
+
+
+def critic_values(cfg: TrainConfig, checkpoint: Path) -> list[float]:
+    """Smaller critic at the one observation, for actions over the whole range."""
+    learner: Any = make_learner("td3", probe(cfg.env), cfg.learner, cfg.td3, seed=0, device="cpu")
+    learner.load_state_dict(load_checkpoint(checkpoint)["learner"])
+    action = torch.linspace(-1, 1, 5)[:, None]
+    obs = torch.tensor([[0.5, -0.5]]).expand(5, 2)
+    return learner.q_values(obs, action).min(0).values.tolist()
