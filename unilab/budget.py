@@ -71,13 +71,7 @@ def keep_freed_memory() -> None:
 
 def available_bytes() -> int:
     """Memory that can still be taken: of the machine, or of the container where that is less."""
-    free = _meminfo_available()
-    limits = [
-        int(limit) - int(used)
-        for limit, used in (_cgroup_pair("memory.max", "memory.current"),)
-        if limit.isdigit() and used.isdigit()
-    ]
-    return max(0, min([free, *limits]))
+    return int(max(0, min(_meminfo_available(), _cgroup_available())))
 
 
 def check_memory(needs: Mapping[str, int], *, row_bytes: int, buffer_size: int) -> None:
@@ -121,8 +115,20 @@ def _meminfo_available() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _cgroup_pair(limit: str, used: str) -> tuple[str, str]:
+def _cgroup_available() -> float:
+    """Bytes left in the container; infinity without a limit."""
     try:
-        return (_CGROUP / limit).read_text().strip(), (_CGROUP / used).read_text().strip()
-    except OSError:
-        return "max", "0"
+        limit = int((_CGROUP / "memory.max").read_text())  # "max" without a limit
+        used = int((_CGROUP / "memory.current").read_text())
+    except (OSError, ValueError):
+        return math.inf
+    # Files read before still count as used, but the kernel drops them for whoever needs the memory.
+    return limit - used + _cgroup_stat("inactive_file")
+
+
+def _cgroup_stat(name: str) -> int:
+    with contextlib.suppress(OSError):
+        for line in (_CGROUP / "memory.stat").read_text().splitlines():
+            if line.startswith(f"{name} "):
+                return int(line.split()[1])
+    return 0

@@ -1,11 +1,14 @@
 """Checkpoints: one directory each, whole or not there.
 
-A checkpoint is written into a directory whose name starts with a dot, synced, then renamed. Whoever is killed in
-the middle leaves a dotted directory, which nobody reads and the next save removes.
+A checkpoint is written into a directory whose name starts with a dot, synced, then renamed. Whoever is killed
+in the middle leaves a dotted directory, which nobody reads and the next save removes. The checksum of a state
+lies in the JSON file beside it: torch does not look at the checksums in its own files.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -47,13 +50,22 @@ class Checkpoints:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
         _write_synced(draft / _STATE, lambda file: torch.save({"schema": SCHEMA, **state}, file))
-        text = json.dumps({"schema": SCHEMA, "env_steps": env_steps, **meta}, indent=2) + "\n"
+        about = {"schema": SCHEMA, "env_steps": env_steps, **meta, "sha256": _checksum(draft / _STATE)}
+        text = json.dumps(about, indent=2) + "\n"
         _write_synced(draft / _META, lambda file: file.write(text.encode()))
-        shutil.rmtree(final, ignore_errors=True)
+        _sync_directory(draft)
+        self._move_aside(final)
         os.replace(draft, final)
         _sync_directory(self.directory)
         self._prune()
         return final
+
+    def _move_aside(self, old: Path) -> None:
+        """Take the old checkpoint of a step out of the way; a rename is short, deleting it is not."""
+        aside = self.directory / f".{old.name}.old"
+        shutil.rmtree(aside, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(old, aside)
 
     def _prune(self) -> None:
         for draft in self.directory.glob(".step_*"):
@@ -76,12 +88,20 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """
     file = path / _STATE
     try:
+        expected = json.loads((path / _META).read_text()).get("sha256")  # absent in the first ones
+        if expected is not None and _checksum(file) != expected:
+            raise ValueError("its checksum differs from what was saved")
         state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         raise ConfigError(f"{file} is not a readable checkpoint: {type(error).__name__}: {error}") from error
     if not isinstance(state, dict) or state.get("schema") != SCHEMA:
         raise ConfigError(f"{file} is not a checkpoint of this version (schema {SCHEMA})")
     return state
+
+
+def _checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _write_synced(path: Path, write: Any) -> None:

@@ -129,6 +129,8 @@ def check(cfg: TrainConfig) -> None:
     for key, value in {"seed": cfg.seed, "save_every": cfg.save_every, "keep": cfg.keep}.items():
         if value < 0:
             raise ConfigError(f"{key}={value} must not be negative")
+    if cfg.name is not None and (not cfg.name.strip(". ") or "/" in cfg.name):
+        raise ConfigError(f"name={cfg.name!r} must be the name of one directory")
     if not 0 <= cfg.learner.gamma <= 1:
         raise ConfigError(f"gamma={cfg.learner.gamma} is not in [0, 1]")
     if not 0 < cfg.learner.tau <= 1:

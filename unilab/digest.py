@@ -12,7 +12,7 @@ import torch
 def digest(state: Any) -> str:
     """Hex digest of nested dicts and lists of tensors, numbers and strings.
 
-    Tensors count with dtype, shape and bytes, so two states are equal bit for bit exactly if their digests are.
+    Tensors count with dtype, shape and bytes: two states are equal bit for bit exactly if their digests are.
     """
     sha = sha256()
     _feed(sha, state)
@@ -20,14 +20,20 @@ def digest(state: Any) -> str:
 
 
 def _feed(sha: Any, value: Any) -> None:
+    # Brackets on both sides and names as literals: no two states spell the same text.
     if isinstance(value, Mapping):
-        for key in sorted(value, key=str):
-            sha.update(f"{{{key}:".encode())
+        sha.update(b"{")
+        for key in sorted(value, key=repr):
+            sha.update(f"{key!r}:".encode())
             _feed(sha, value[key])
+            sha.update(b",")
+        sha.update(b"}")
     elif isinstance(value, list | tuple):
+        sha.update(b"[")
         for item in value:
-            sha.update(b"[")
             _feed(sha, item)
+            sha.update(b",")
+        sha.update(b"]")
     elif isinstance(value, torch.Tensor):
         tensor = value.detach().cpu().contiguous()
         sha.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())

@@ -25,7 +25,7 @@ class Program:
         environment = os.environ | {"PYTHONPATH": str(ENVS), "SAMPLE_ENV_OUT": str(log_dir)}
         with open(self.output, "wb") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, str(REPOSITORY / "scripts/train.py"), *words, "--log-dir", str(log_dir)],
+                [sys.executable, str(REPOSITORY / "scripts/train.py"), "--log-dir", str(log_dir), *words],
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 cwd=log_dir,

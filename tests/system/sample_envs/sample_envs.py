@@ -133,12 +133,16 @@ class Asks(Plain):
                 child=multiprocessing.parent_process() is not None,
                 start=multiprocessing.get_start_method(allow_none=True),
                 cuda=torch.cuda.is_initialized(),
-                open=[os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_link(fd)],
+                open_to_children=[fd for fd in range(3, 256) if is_open_to_children(fd)],
             )
 
 
-def is_link(fd):
-    return os.path.islink(f"/proc/self/fd/{fd}")
+def is_open_to_children(fd):
+    try:
+        kind = os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return False
+    return os.get_inheritable(fd) and ("unilab" in kind or "eventfd" in kind)
 
 
 class Seeds(Plain):
