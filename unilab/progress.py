@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,20 @@ from unilab.telemetry.episodes import Episode, EpisodeWindow
 from unilab.telemetry.every import Every, EverySeconds
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter
-from unilab.telemetry.split import TimeSplit
 
 CONSOLE_S = 10.0
 FIRST_CONSOLE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Sums at an earlier moment; speeds and shares are differences to it."""
+
+    time_s: float
+    env_steps: int
+    updates: int
+    reward_sum: float
+    seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Progress:
@@ -36,123 +47,139 @@ class Progress:
         self._reporter = reporter
         self._metrics = metrics
         self._names = tuple(metric_names)
-        self._due = Every(log_every)
+        self._file_due = Every(log_every)
         self._console_due = EverySeconds(FIRST_CONSOLE_S)
-        self._split = {"learner": TimeSplit(), "collector": TimeSplit()}
-        self._latest: dict[str, float] = {}
-        self._rewards: list[float] = []
-        self._ages: list[float] = []
-        self._speed: dict[str, float] = {}
+        self._to_files = self._to_console = False
+        self._ages: list[NDArray[np.int64]] = []
+        self._mark: Mark | None = None
         self._written = -1
-        self._since = (time.perf_counter(), 0, 0)  # time, env steps and updates at the last write
+        self._scalars: dict[str, float] = {}
 
     def add_episodes(self, rows: NDArray[np.float64]) -> None:
         """Take finished episodes: env, return, length, terminated, truncated, then the env's metrics."""
         for _, reward_sum, length, terminated, truncated, *values in rows.tolist():
-            metrics = {
-                name: value for name, value in zip(self._names, values, strict=True) if np.isfinite(value)
-            }
+            named = zip(self._names, values, strict=True)
             self.episodes.add(
                 Episode(
                     reward_sum=reward_sum,
                     length=int(length),
                     terminated=bool(terminated),
                     truncated=bool(truncated),
-                    metrics=metrics,
+                    metrics={name: value for name, value in named if np.isfinite(value)},
                 )
             )
 
-    def add_tick(self, reward_mean: float, row_age: float) -> None:
-        """Take what one tick adds: mean reward of its new rows, mean age of its batch in versions."""
-        self._rewards.append(reward_mean)
-        self._ages.append(row_age)
+    def add_batch(self, tick: int, versions: NDArray[np.int64]) -> None:
+        """Take a sample of the policy versions of a tick's rows; rows of uniform random actions count as version 0."""
+        self._ages.append(tick - 1 - np.maximum(versions, 0))
 
-    def add_seconds(self, role: str, seconds: Mapping[str, float]) -> None:
-        """Take where the time of "learner" or "collector" went."""
-        self._split[role].add(seconds)
-
-    def prefill(self, env_steps: int, total: int, reward_mean: float) -> None:
-        """Say how far the prefill is, every few seconds."""
+    def prefill(self, env_steps: int, total: int, reward_sum: float) -> None:
+        """Say how far the prefill is, every few seconds and at its end."""
         if self._console_due.due() or env_steps >= total:
             self._reporter.console.line(
                 phase="prefill",
                 env_steps=env_steps,
                 of=total,
-                reward_per_step=reward_mean,
+                reward_per_step=reward_sum / max(1, env_steps),
                 **_short(self.episodes.scalars()),
             )
             self._console_due = EverySeconds(CONSOLE_S)
 
-    def start_clock(self, env_steps: int) -> None:
-        """Speeds count from here."""
-        self._since = (time.perf_counter(), env_steps, 0)
+    def due(self, env_steps: int) -> bool:
+        """Whether the files are due by env steps, or the console by seconds."""
+        self._to_files = self._file_due.due(env_steps)
+        self._to_console = self._console_due.due()
+        return self._to_files or self._to_console
 
-    def write_if_due(self, env_steps: int, updates: int, *, force: bool = False) -> None:
-        """Write scalars to the files when due by env steps, to the console when due by seconds.
+    def write(
+        self,
+        env_steps: int,
+        updates: int,
+        *,
+        reward_sum: float,
+        seconds: Mapping[str, Mapping[str, float]],
+        last: bool = False,
+    ) -> None:
+        """Write what is due; the first call only starts the clocks, the last writes whatever is not written yet.
+
+        Args:
+            env_steps: trained on so far; the x axis.
+            updates: of the whole run.
+            reward_sum: of all rows so far, env units.
+            seconds: by role and span, since the start.
+            last: the run ends here.
 
         Raises:
             NonFinite: a loss is NaN or infinite.
         """
-        due = (self._due.due(env_steps) or force) and env_steps > self._written
-        speak = self._console_due.due() or force
-        if due:
-            self._latest = self._scalars(env_steps, updates)
-        if due or speak:
-            scalars = self._latest | self._speeds(env_steps, updates)
-            self._reporter.write(env_steps, scalars, to_console=speak, to_files=due)
-        if due:
+        now = Mark(time.perf_counter(), env_steps, updates, reward_sum, seconds)
+        if self._mark is None:
+            self._mark = now
+            return
+        fresh = env_steps > self._mark.env_steps
+        to_files = (self._to_files or last) and env_steps > self._written
+        if to_files:
+            self._scalars = self._sums(now)
+        if fresh:
+            self._scalars |= _speeds(self._mark, now)
+        self._reporter.write(
+            env_steps, self._scalars, to_console=self._to_console or last, to_files=to_files
+        )
+        if to_files:
             self._written = env_steps
-            self._since = (time.perf_counter(), env_steps, updates)
+            self._mark = now
 
     def write_evaluation(self, env_steps: int, scalars: Mapping[str, float]) -> None:
         """Write the scalars of an evaluation."""
         self._reporter.write(env_steps, scalars, to_console=True, to_files=True)
 
-    def _scalars(self, env_steps: int, updates: int) -> dict[str, float]:
+    def _sums(self, now: Mark) -> dict[str, float]:
+        """Everything but the speeds, since the last write."""
         losses = self._metrics.drain()
         for name, value in losses.items():
             if not np.isfinite(value):
                 raise NonFinite(
-                    f"train/{name} became {value} by env step {env_steps:,} (update {updates:,}): the learner diverged; "
-                    "a lower learning rate, --norm-obs or a smaller reward scale often helps"
+                    f"train/{name} became {value} by env step {now.env_steps:,} (update {now.updates:,}): the learner "
+                    "diverged; a lower learning rate, --norm-obs or a smaller reward scale often helps"
                 )
-        wall_s = time.perf_counter() - self._since[0]
-        shares = {
-            f"perf/{role}_{name}_share": share
-            for role, split in self._split.items()
-            for name, share in split.take_shares(wall_s).items()
-        }
         scalars = {
             **self.episodes.scalars(),
             **{f"train/{name}": value for name, value in losses.items()},
-            "train/n_updates": float(updates),
-            "time/total_timesteps": float(env_steps),
-            **shares,
+            "train/n_updates": float(now.updates),
+            "time/total_timesteps": float(now.env_steps),
         }
-        if self._rewards:
-            scalars["rollout/reward_per_step"] = float(np.mean(self._rewards))
-        ages = [age for age in self._ages if np.isfinite(age)]
+        if self._mark and now.env_steps > self._mark.env_steps:
+            rows = now.env_steps - self._mark.env_steps
+            scalars["rollout/reward_per_step"] = (now.reward_sum - self._mark.reward_sum) / rows
+            scalars |= _shares(self._mark, now)
+        ages, self._ages = [age.mean() for age in self._ages if age.size], []
         if ages:
             scalars["lag/row_age"] = float(np.mean(ages))
             scalars["lag/policy"] = 1.0  # lockstep: chunk t acts with version t - 2, tick t starts from t - 1
-        self._rewards, self._ages = [], []
         return scalars
 
-    def _speeds(self, env_steps: int, updates: int) -> dict[str, float]:
-        """Env steps and updates over the wall time since the last write, nothing else."""
-        then, steps_then, updates_then = self._since
-        if env_steps > steps_then:
-            wall_s = time.perf_counter() - then
-            self._speed = {
-                "time/fps": (env_steps - steps_then) / wall_s,
-                "perf/updates_per_s": (updates - updates_then) / wall_s,
-            }
-        return self._speed
+
+def _speeds(then: Mark, now: Mark) -> dict[str, float]:
+    """Env steps and updates over wall time, nothing else."""
+    wall_s = now.time_s - then.time_s
+    return {
+        "time/fps": (now.env_steps - then.env_steps) / wall_s,
+        "perf/updates_per_s": (now.updates - then.updates) / wall_s,
+    }
+
+
+def _shares(then: Mark, now: Mark) -> dict[str, float]:
+    """Each role's wall time by span; with ``other`` the shares of a role add up to 1."""
+    wall_s = now.time_s - then.time_s
+    shares: dict[str, float] = {}
+    for role, spans in now.seconds.items():
+        before = then.seconds.get(role, {})
+        own = {name: (total - before.get(name, 0.0)) / wall_s for name, total in spans.items()}
+        own["other"] = 1.0 - sum(own.values())
+        shares |= {f"perf/{role}_{name}_share": share for name, share in own.items()}
+    return shares
 
 
 def _short(scalars: Mapping[str, float]) -> dict[str, float]:
-    return {
-        name.removeprefix("rollout/"): value
-        for name, value in scalars.items()
-        if name in ("rollout/ep_rew_mean", "rollout/ep_len_mean")
-    }
+    names = ("rollout/ep_rew_mean", "rollout/ep_len_mean")
+    return {name.removeprefix("rollout/"): scalars[name] for name in names if name in scalars}

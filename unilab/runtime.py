@@ -303,9 +303,9 @@ class Runtime:
             self._worker.wait_message("ready", self._waiter, "collector-0 to build its envs", START_S)
         self.pacer.grant(0)
         self._wait_prefill()
-        self._stats_of(0)
+        self.progress.add_episodes(self._stats.take_episodes(0))
         self._observe_rows(max(0, self.ring.cursor - self.ring.capacity), self.ring.cursor)
-        self.progress.start_clock(self.ring.cursor)
+        self._write_progress(0, self.ring.cursor)
         self.pacer.grant(1)
         return 0
 
@@ -316,10 +316,11 @@ class Runtime:
     def tick_done(self, tick: int, batch: Batch) -> None:
         """Count a finished tick, take over what the collector reported, write scalars when due."""
         self._tick = tick
-        start, stop = self.schedule.watermark(tick - 1), self.schedule.watermark(tick)
-        self._stats_of(tick)
-        self.progress.add_tick(self._reward_mean(start, stop), tick - 1 - batch.packed.mean_version)
-        self.progress.write_if_due(stop, self.learner.updates)
+        self.progress.add_episodes(self._stats.take_episodes(tick))
+        self.progress.add_batch(tick, batch.packed.versions)
+        env_steps = self.schedule.watermark(tick)
+        if self.progress.due(env_steps):
+            self._write_progress(tick, env_steps)
 
     def due_save(self, tick: int) -> bool:
         """Whether a checkpoint is due."""
@@ -340,7 +341,7 @@ class Runtime:
 
     def finish(self, tick: int) -> None:
         """Save, evaluate the final weights, and say how it went."""
-        self.progress.write_if_due(self.schedule.watermark(tick), self.learner.updates, force=True)
+        self._write_progress(tick, self.schedule.watermark(tick), last=True)
         self.save(tick, PARK_S if self.interrupted else None)
         if self.interrupted:
             self._end_interrupted()
@@ -389,19 +390,19 @@ class Runtime:
                 None if critic is None else torch.from_numpy(critic.copy()),
             )
 
-    def _reward_mean(self, start: int, stop: int) -> float:
-        """Mean reward of rows [start, stop), as far as the ring still holds them."""
-        column = self.ring.layout.columns["reward"].start
-        start = max(start, self.ring.cursor - self.ring.capacity)
-        rewards = [rows[:, column] for rows in self.ring.read(start, stop)]
-        return float(np.concatenate(rewards).mean()) if rewards else float("nan")
-
-    def _stats_of(self, chunk: int) -> None:
-        """Take over what the collector reported up to this chunk, and where this process's time went."""
-        self.progress.add_episodes(self._stats.take_episodes(chunk))
-        self.progress.add_seconds("collector", self._stats.seconds(chunk))
-        totals = self.trace.take_totals()
-        self.progress.add_seconds("learner", {name: totals.get(name, 0) / 1e9 for name in LEARNER_SPANS})
+    def _write_progress(self, tick: int, env_steps: int, *, last: bool = False) -> None:
+        reward_sum, collector_s = self._stats.totals(tick)
+        learner_ns = self.trace.totals_ns
+        self.progress.write(
+            env_steps,
+            self.learner.updates,
+            reward_sum=reward_sum,
+            seconds={
+                "learner": {name: learner_ns.get(name, 0) / 1e9 for name in LEARNER_SPANS},
+                "collector": collector_s,
+            },
+            last=last,
+        )
 
     def _wait_prefill(self) -> None:
         reported = 0
@@ -411,7 +412,7 @@ class Runtime:
             cursor = self.ring.cursor
             self.progress.add_episodes(self._stats.take_episodes(0))
             if cursor > reported:
-                self.progress.prefill(cursor, self.schedule.prefill, self._stats.reward_sum / cursor)
+                self.progress.prefill(cursor, self.schedule.prefill, self._stats.reward_sum)
                 reported = cursor
 
         self.pacer.wait_finished(0, self._waiter, look)

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from unilab.replay.ring import Ring
 from unilab.replay.samplers import UniformSampler
 
+AGE_SAMPLE = 32
+"""Rows whose age is looked at: each look is a cache miss of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -18,16 +21,13 @@ class Packed:
     tick: int
     rows: int
     watermark: int  # cursor that the batch was drawn at
-    mean_version: float  # mean policy version of the rows; uniform random rows count as version 0
+    versions: NDArray[np.int64]  # policy versions of the first rows, as a sample
 
 
 def pack(
     ring: Ring, sampler: UniformSampler, out: NDArray[np.float32], *, tick: int, low: int, high: int
 ) -> Packed:
     """Draw ``len(out)`` rows of [low, high) for ``tick`` and gather them into ``out`` [k, width]."""
-    if not len(out):
-        return Packed(tick=tick, rows=0, watermark=high, mean_version=float("nan"))
-    versions = ring.gather(sampler.draw(tick, low, high, len(out)), out)
-    return Packed(
-        tick=tick, rows=len(out), watermark=high, mean_version=float(np.maximum(versions, 0).mean())
-    )
+    numbers = sampler.draw(tick, low, high, len(out))
+    ring.gather(numbers, out)
+    return Packed(tick, len(out), high, ring.versions_of(numbers[:AGE_SAMPLE]))

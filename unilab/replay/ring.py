@@ -115,20 +115,20 @@ class Ring:
             done = part.stop
         shared.cursor[0] = cursor + n
 
-    def gather(self, numbers: NDArray[np.int64], out: NDArray[np.float32]) -> NDArray[np.int64]:
+    def gather(self, numbers: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Copy rows by number.
 
         Args:
             numbers: [k] row numbers, each in [cursor - capacity, cursor).
             out: [k, width] float32, C-contiguous; receives the rows.
-
-        Returns:
-            [k] int64 policy versions of those rows.
         """
-        cells = numbers % self.capacity
         # mode="clip" is the one that numpy gathers straight into `out`, without a bounds-checked copy.
-        np.take(self._shared.rows, cells, axis=0, out=out, mode="clip")
-        return np.take(self._shared.versions, cells, mode="clip")
+        np.take(self._shared.rows, numbers % self.capacity, axis=0, out=out, mode="clip")
+
+    def versions_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Policy versions of rows by number, [k] int64."""
+        versions: NDArray[np.int64] = self._shared.versions[numbers % self.capacity]
+        return versions
 
     def read(self, start: int, stop: int) -> Iterator[NDArray[np.float32]]:
         """Rows [start, stop) in order, as one or two read-only views into the ring.

@@ -26,7 +26,9 @@ from unilab.shm.segment import receive_descriptor
 
 _ONE = (1).to_bytes(8, "little")
 _PIPE_BYTES = 2**16  # all that a pipe holds
-_LONGEST_SLEEP_S = 1e6  # poll() counts milliseconds in 32 bits
+_LONGEST_SLEEP_S = 1.0
+"""A signal that arrives in the instant before the sleep interrupts nothing, and Python runs its handler only after
+the sleep: so no sleep is long."""
 
 
 class Bell:
@@ -131,8 +133,8 @@ class Waiter:
             left = None if deadline_s is None else deadline_s - (time.monotonic() - started)
             if left is not None and left <= 0:
                 raise WaitTimeout(f"waited {deadline_s:g} s for {what}")
-            sleep_ms = None if left is None else min(left, _LONGEST_SLEEP_S) * 1e3
-            ready = {descriptor for descriptor, _ in self._poll.poll(sleep_ms)}
+            sleep_s = _LONGEST_SLEEP_S if left is None else min(left, _LONGEST_SLEEP_S)
+            ready = {descriptor for descriptor, _ in self._poll.poll(sleep_s * 1e3)}
             if self.bell.fileno() in ready:
                 self.bell.silence()
             if condition():

@@ -88,7 +88,7 @@ class Collector:
             self._obs = step.obs
             self._ended = step.terminated | step.truncated
             round_done()
-        self._stats.add_chunk(chunk.number, {k: v / 1e9 for k, v in self._trace.take_totals().items()})
+        self._stats.finish_chunk(chunk.number, {k: v / 1e9 for k, v in self._trace.take_totals().items()})
 
     def close(self) -> None:
         """Release the envs."""

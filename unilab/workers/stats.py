@@ -7,6 +7,7 @@ between two looks of the learner, and an episode takes at least one row: it cann
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from unilab.shm.arrays import Arrays, Field, required_bytes
 
 SPANS = ("wait_grant", "fetch", "act", "env_step", "append")
-"""Parts of a collector's time, in the order of ``CollectorStats.seconds``."""
+"""Parts of a collector's time, in the order of ``CollectorStats.totals``."""
 
 _CHUNKS = 4  # lockstep has at most two chunks that the learner has not looked at
 _TAG = 1  # columns before the episode's own
@@ -32,6 +33,7 @@ class CollectorStats:
     def __init__(self, max_episodes: int, episode_columns: int) -> None:
         self._shared = Arrays(_fields(max_episodes, episode_columns), "collector stats")
         self._seen = 0
+        self._none = np.empty((0, episode_columns))
 
     @staticmethod
     def required_bytes(max_episodes: int, episode_columns: int) -> int:
@@ -49,38 +51,48 @@ class CollectorStats:
             cursor += 1
         self._shared.cursor[0] = cursor
 
-    def add_chunk(self, chunk: int, seconds: dict[str, float]) -> None:
-        """Collector: report where the time of a chunk went, before the chunk is called finished."""
-        self._shared.seconds[chunk % _CHUNKS] = [seconds.get(name, 0.0) for name in SPANS]
-
     def add_reward(self, reward: float) -> None:
-        """Collector: add to the sum of all rewards."""
+        """Collector: add the rewards of a round to the sum so far."""
         self._shared.reward[0] += reward
+
+    def finish_chunk(self, chunk: int, seconds: Mapping[str, float]) -> None:
+        """Collector: leave the sums so far under the chunk's number, before the chunk is called finished.
+
+        Args:
+            chunk: its number.
+            seconds: what went into each of ``SPANS`` since the last chunk.
+        """
+        previous, totals = self._shared.totals[(chunk - 1) % _CHUNKS], self._shared.totals[chunk % _CHUNKS]
+        totals[0] = self._shared.reward[0]
+        totals[1:] = previous[1:] + [seconds.get(name, 0.0) for name in SPANS]
 
     @property
     def reward_sum(self) -> float:
         """Learner: sum of all rewards so far, to show life during the prefill."""
         return float(self._shared.reward[0])
 
+    def totals(self, chunk: int) -> tuple[float, dict[str, float]]:
+        """Learner: sum of rewards, and seconds by span, up to the end of a chunk that is one of the newest."""
+        reward, *seconds = self._shared.totals[chunk % _CHUNKS].tolist()
+        return reward, dict(zip(SPANS, seconds, strict=True))
+
     def take_episodes(self, chunk: int) -> NDArray[np.float64]:
         """Learner: episodes tagged with chunks up to this one that were not taken before, in order."""
-        table, cursor = self._shared.episodes, int(self._shared.cursor[0])
-        taken = []
+        cursor = int(self._shared.cursor[0])
+        if cursor == self._seen:
+            return self._none
+        table, taken = self._shared.episodes, []
         while self._seen < cursor and table[self._seen % len(table), 0] <= chunk:
             taken.append(table[self._seen % len(table), _TAG:].copy())
             self._seen += 1
         return np.array(taken).reshape(len(taken), table.shape[1] - _TAG)
-
-    def seconds(self, chunk: int) -> dict[str, float]:
-        """Learner: where the time of a chunk went, in seconds."""
-        return dict(zip(SPANS, self._shared.seconds[chunk % _CHUNKS].tolist(), strict=True))
 
     def free(self) -> None:
         """Give up the memory."""
         self._shared.free()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_shared": self._shared, "_seen": self._seen}
+        return {"_shared": self._shared, "_seen": self._seen, "_none": self._none}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -90,6 +102,6 @@ def _fields(max_episodes: int, episode_columns: int) -> list[Field]:
     return [
         Field("cursor", (1,), "int64"),
         Field("reward", (1,), "float64"),
-        Field("seconds", (_CHUNKS, len(SPANS)), "float64"),
+        Field("totals", (_CHUNKS, 1 + len(SPANS)), "float64"),
         Field("episodes", (max_episodes, _TAG + episode_columns), "float64"),
     ]

@@ -1,0 +1,123 @@
+"""Does a tick cost no more than the longer of collecting and learning, and what does the learner add of its own?
+
+The whole machine runs: spawned collector, ring, pipeline, weight block. Only the work is synthetic: an env step and an
+update that compute for a fixed time each. It needs two free cores. (Work that sleeps would measure something else: what
+runs after a sleep of milliseconds on a virtual machine finds cold caches and takes four times as long.)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import report
+
+from unilab.algos.base import LearnerConfig
+from unilab.algos.sac import SAC
+from unilab.config import EvaluationConfig, TrainConfig
+from unilab.envs.registry import EnvConfig
+from unilab.pacing import PacingConfig
+from unilab.replay import ReplayConfig
+from unilab.rundir import RunSummary
+from unilab.train import train
+
+TICKS = 600
+WARMUP = 100
+
+
+def main() -> int:
+    """Collector-bound, balanced and learner-bound, three repeats each, in turn."""
+    cases = {"collect 5 ms, learn 2.5 ms": (5.0, 2.5), "5, 5": (5.0, 5.0), "2.5, 5": (2.5, 5.0)}
+    figures: dict[str, list[dict[str, float]]] = {name: [] for name in cases}
+    for _ in range(3):
+        for name, (collect_ms, learn_ms) in cases.items():
+            figures[name].append(measure(collect_ms, learn_ms))
+    results = {
+        name: {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
+        for name, runs in figures.items()
+    }
+    claims = {f"tick / max(collect, learn), {name}": (r["ratio"], 1.08) for name, r in results.items()}
+    claims["learner's own time outside updates and waits, share of a 5 ms tick"] = (
+        max(r["own_us"] for r in results.values()) / 5000,
+        0.04,
+    )
+    return report("overlap", results, claims)
+
+
+def measure(collect_ms: float, learn_ms: float) -> dict[str, float]:
+    """Ticks of one run, without the first hundred."""
+    update = SAC.update
+
+    def fixed(self: SAC, batch: Any) -> dict[str, Any]:
+        spin(learn_ms / 1e3)
+        return {}
+
+    SAC.update = fixed  # type: ignore[method-assign]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return ticks_of(train(config(Path(folder), collect_ms)))
+    finally:
+        SAC.update = update  # type: ignore[method-assign]
+
+
+def spin(seconds: float) -> None:
+    """Keep a core busy for a fixed time."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def config(folder: Path, collect_ms: float) -> TrainConfig:
+    """One update of 256 rows and one step of 8 envs a tick; nets as by default, so that publishing costs what it does."""
+    return TrainConfig(
+        total_steps=8 * (TICKS + 20),
+        log_dir=folder,
+        env=EnvConfig(
+            env="unilab/Toy-v0", num_envs=8, env_kwargs={"obs_dim": 17, "action_dim": 6, "step_ms": collect_ms, "busy": True}
+        ),
+        learner=LearnerConfig(),
+        replay=ReplayConfig(buffer_size=100_000, learning_starts=160),
+        evaluation=EvaluationConfig(episodes=0),
+        pacing=PacingConfig(utd=0.125),
+        trace=True,
+    )
+
+
+def ticks_of(summary: RunSummary) -> dict[str, float]:
+    """Period of a tick, and what it is made of, from the run's own trace; medians, the first ticks left out."""
+    events = json.loads(Path(str(summary.trace)).read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for event in events:
+        if event["ph"] == "X":
+            spans.setdefault(event["name"], []).append((event["ts"], event["dur"]))
+    begins = np.array([ts for ts, _ in spans["tick"]])[WARMUP:]
+    period_us = np.diff(begins)
+    learn_us = per_tick(spans["update"], begins)
+    own_us = period_us - learn_us - per_tick(spans["wait_batch"], begins)
+    collect_us = np.median([duration for _, duration in spans["env_step"]][WARMUP:])
+    longer_us = max(float(collect_us), float(np.median(learn_us)))
+    return {
+        "tick_us": float(np.median(period_us)),
+        "collect_us": float(collect_us),
+        "learn_us": float(np.median(learn_us)),
+        "own_us": float(np.median(own_us)),
+        "ratio": float(np.median(period_us)) / longer_us,
+    }
+
+
+def per_tick(spans: list[tuple[float, float]], begins: np.ndarray) -> np.ndarray:
+    """Summed durations of the spans that begin within each tick."""
+    ts, durations = np.array(spans).T
+    index = np.searchsorted(begins, ts, side="right") - 1
+    inside = (index >= 0) & (index < len(begins) - 1)
+    return np.bincount(index[inside], durations[inside], minlength=len(begins) - 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
