@@ -38,8 +38,7 @@ def main() -> int:
         for name, (collect_ms, learn_ms) in cases.items():
             figures[name].append(measure(collect_ms, learn_ms))
     results = {
-        name: {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
-        for name, runs in figures.items()
+        name: {key: float(np.median([run[key] for run in runs])) for key in runs[0]} for name, runs in figures.items()
     }
     claims = {f"tick / max(collect, learn), {name}": (r["ratio"], 1.08) for name, r in results.items()}
     claims["learner's own time outside updates and waits, share of a 5 ms tick"] = (
@@ -73,12 +72,14 @@ def spin(seconds: float) -> None:
 
 
 def config(folder: Path, collect_ms: float) -> TrainConfig:
-    """One update of 256 rows and one step of 8 envs a tick; nets as by default, so that publishing costs what it does."""
+    """One update of 256 rows and one step of 8 envs a tick; default nets, so that publishing costs what it does."""
     return TrainConfig(
         total_steps=8 * (TICKS + 20),
         log_dir=folder,
         env=EnvConfig(
-            env="unilab/Toy-v0", num_envs=8, env_kwargs={"obs_dim": 17, "action_dim": 6, "step_ms": collect_ms, "busy": True}
+            env="unilab/Toy-v0",
+            num_envs=8,
+            env_kwargs={"obs_dim": 17, "action_dim": 6, "step_ms": collect_ms, "busy": True},
         ),
         learner=LearnerConfig(),
         replay=ReplayConfig(buffer_size=100_000, learning_starts=160),

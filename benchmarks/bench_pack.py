@@ -28,8 +28,13 @@ def main() -> int:
                 pack(ring, sampler, out, tick=next(ticks), low=0, high=ring.capacity)
 
             cases[f"pack {batch} of {capacity:,}"] = ours
-        rows, generator = np.random.default_rng(0).normal(size=(1_000_000, LAYOUT.width)).astype(np.float32), np.random.default_rng(1)
-        cases[f"rows[indices], {batch} of 1,000,000"] = lambda rows=rows, n=batch, g=generator: rows[g.integers(0, len(rows), n)]
+        rows, generator = (
+            np.random.default_rng(0).normal(size=(1_000_000, LAYOUT.width)).astype(np.float32),
+            np.random.default_rng(1),
+        )
+        cases[f"rows[indices], {batch} of 1,000,000"] = lambda rows=rows, n=batch, g=generator: rows[
+            g.integers(0, len(rows), n)
+        ]
         for name, seconds in interleaved(cases, calls=max(5, 20_000 // batch)).items():
             results[name], medians[name] = summarise(seconds), float(np.median(seconds)) * 1e6
     return report(

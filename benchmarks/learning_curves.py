@@ -2,9 +2,9 @@
 
     python benchmarks/learning_curves.py --algo sac --env Pendulum-v1 --seeds 1 2 3 --total-steps 20000 --every 2000
 
-Further options go to the trainer. Each run is one `scripts/train.py` in a process of its own; a run that is already in --out
-is not trained again. Every checkpoint is evaluated with the deterministic policy on 10 episodes, after the run and outside
-its clock. Writes <out>/<name>.json and <out>/<name>.png.
+Further options go to the trainer. Each run is one `scripts/train.py` in a process of its own; a run that is already
+in --out is not trained again. Every checkpoint is evaluated with the deterministic policy on 10 episodes, after the
+run and outside its clock. Writes <out>/<name>.json and <out>/<name>.png.
 """
 
 from __future__ import annotations

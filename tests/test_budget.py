@@ -122,9 +122,7 @@ def test_a_container_over_its_limit_has_nothing(cgroup):
     assert budget.available_bytes() == 0
 
 
-@pytest.mark.parametrize(
-    "files", [{}, {"memory_max": "max\n", "memory_current": "5\n"}, {"memory_max": "7\n"}]
-)
+@pytest.mark.parametrize("files", [{}, {"memory_max": "max\n", "memory_current": "5\n"}, {"memory_max": "7\n"}])
 def test_without_a_limit_the_machine_counts(cgroup, monkeypatch, files):
     monkeypatch.setattr(budget, "_meminfo_available", lambda: 77 * MIB)
     cgroup(**files)

@@ -141,9 +141,7 @@ def test_nothing_is_renamed_before_it_is_on_disk(checkpoints, monkeypatch):
     fsync, replace = os.fsync, os.replace
 
     def spy_fsync(descriptor):
-        events.append(
-            os.readlink(f"/proc/self/fd/{descriptor}").rpartition("/")[2].partition(".")[0] or "draft"
-        )
+        events.append(os.readlink(f"/proc/self/fd/{descriptor}").rpartition("/")[2].partition(".")[0] or "draft")
         fsync(descriptor)
 
     def spy_replace(source, target):

@@ -11,11 +11,7 @@ STATE = {"nets": {"w": tensor([1.0, 2.0]), "count": 3}, "names": ["a", "b"], "al
 
 def copy_of(state):
     return {
-        key: copy_of(value)
-        if isinstance(value, dict)
-        else value.clone()
-        if isinstance(value, torch.Tensor)
-        else value
+        key: copy_of(value) if isinstance(value, dict) else value.clone() if isinstance(value, torch.Tensor) else value
         for key, value in state.items()
     }
 
@@ -26,9 +22,7 @@ def test_equal_states_have_one_digest():
 
 
 def test_the_order_of_keys_does_not_count():
-    turned = dict(
-        reversed([(k, dict(reversed(v.items())) if isinstance(v, dict) else v) for k, v in STATE.items()])
-    )
+    turned = dict(reversed([(k, dict(reversed(v.items())) if isinstance(v, dict) else v) for k, v in STATE.items()]))
 
     assert list(turned) != list(STATE)
     assert digest(turned) == digest(STATE)

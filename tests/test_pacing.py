@@ -11,16 +11,12 @@ from unilab.errors import ConfigError, Stopped, WaitTimeout, WorkerDied
 from unilab.pacing import COUNTERS, Chunk, Lockstep, LockstepCollector, Schedule, SerialLockstep
 from unilab.shm import Bell, Counters, Waiter
 
-BY_HAND = Schedule(
-    num_envs=3, steps_per_tick=2, learning_starts=10, total_steps=30, utd=Fraction(1), capacity=16
-)
+BY_HAND = Schedule(num_envs=3, steps_per_tick=2, learning_starts=10, total_steps=30, utd=Fraction(1), capacity=16)
 
 
 def schedules(utd=Fraction(1)):
     """Small cases of every kind: rings that wrap at once and late, prefills of one round and of many."""
-    for num_envs, steps, starts, capacity in product(
-        (1, 2, 3), (1, 2), (0, 1, 5, 20), (4, 6, 12, 13, 17, 100)
-    ):
+    for num_envs, steps, starts, capacity in product((1, 2, 3), (1, 2), (0, 1, 5, 20), (4, 6, 12, 13, 17, 100)):
         if capacity >= 2 * num_envs * steps:
             yield Schedule(
                 num_envs=num_envs,
@@ -72,8 +68,7 @@ def test_a_domain_is_exactly_what_is_in_the_ring_and_stays_there_while_the_next_
             for row in range(schedule.watermark(tick)):
                 cells[row % schedule.capacity] = row
             overwritten = {
-                row % schedule.capacity
-                for row in range(schedule.watermark(tick), schedule.watermark(tick + 1))
+                row % schedule.capacity for row in range(schedule.watermark(tick), schedule.watermark(tick + 1))
             }
             safe = sorted(row for cell, row in cells.items() if cell not in overwritten)
 
@@ -85,9 +80,7 @@ def test_a_domain_is_exactly_what_is_in_the_ring_and_stays_there_while_the_next_
 @pytest.mark.parametrize("num_envs", [1, 3, 8])
 @pytest.mark.parametrize("steps_per_tick", [1, 4])
 def test_updates_add_up_to_the_whole_part_of_utd_times_rows(utd, num_envs, steps_per_tick):
-    schedule = replace(
-        BY_HAND, utd=Fraction(utd), num_envs=num_envs, steps_per_tick=steps_per_tick, capacity=1000
-    )
+    schedule = replace(BY_HAND, utd=Fraction(utd), num_envs=num_envs, steps_per_tick=steps_per_tick, capacity=1000)
     rows = total = 0
     for tick in range(1, 1001):
         rows += num_envs * steps_per_tick
@@ -138,9 +131,7 @@ def test_a_total_within_the_prefill_is_refused():
 
 
 def test_a_ring_of_less_than_two_chunks_is_refused_with_the_least_that_works():
-    with pytest.raises(
-        ConfigError, match=r"buffer_size=11 is smaller than two chunks of 6 rows .* at least 12"
-    ):
+    with pytest.raises(ConfigError, match=r"buffer_size=11 is smaller than two chunks of 6 rows .* at least 12"):
         replace(BY_HAND, capacity=11)
     assert replace(BY_HAND, capacity=12).domain(3) == (24, 30)
 

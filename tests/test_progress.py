@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 import torch
+from unilab.telemetry.split import TimeSplit
 
 from unilab import progress as progress_module
 from unilab.errors import NonFinite
@@ -13,7 +14,6 @@ from unilab.telemetry.console import Console
 from unilab.telemetry.every import EverySeconds
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter
-from unilab.telemetry.split import TimeSplit
 
 
 class Spy:
@@ -202,9 +202,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_is_named(rig, value):
     rig.add_losses(critic_loss=1.0, actor_loss=2.0)
     rig.add_losses(critic_loss=1.0, actor_loss=value)
 
-    with pytest.raises(
-        NonFinite, match=rf"train/actor_loss became {value} by env step 1,200 \(update 1,100\)"
-    ):
+    with pytest.raises(NonFinite, match=rf"train/actor_loss became {value} by env step 1,200 \(update 1,100\)"):
         rig.progress.write_if_due(1200, updates=1100)
     assert rig.spy.rows == []
 

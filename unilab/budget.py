@@ -60,8 +60,9 @@ def usable_cores() -> int:
 def keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next allocation instead of giving it back to the kernel.
 
-    An update frees and takes the same temporaries again and again, several of them above the threshold where each costs an
-    mmap and its page faults: 700 faults and a fifth of the time of a 2x256 update here. Nothing on other C libraries.
+    An update frees and takes the same temporaries again and again, several of them above the threshold where each
+    costs an mmap and its page faults: 700 faults and a fifth of the time of a 2x256 update here. Nothing on other C
+    libraries.
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt

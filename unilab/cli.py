@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,19 +72,29 @@ def parse(argv: list[str]) -> TrainConfig:
         SystemExit: ``--help`` (0) or a malformed value (2), after printing.
     """
     words, given = _canonical(argv)
-    base = TrainConfig()
-    if "config" in given:
-        base = load_file(Path(given["config"]), base)
-    base = dataclasses.replace(base, algo=given.get("algo", base.algo))
-    if base.algo not in ALGORITHMS:
-        raise ConfigError(f"algo={base.algo!r} is not known{nearest(base.algo, ALGORITHMS)}")
-    if "preset" in given or "config" not in given:
-        base = load_file(preset_path(base.algo, given.get("preset")), base)
     cfg = tyro.cli(
-        TrainConfig, args=words, default=base, prog="train", description=_DESCRIPTION, registry=_registry()
+        TrainConfig,
+        args=words,
+        default=_defaults(given),
+        prog="train",
+        description=_DESCRIPTION,
+        registry=_registry(),
     )
     check(cfg)
     return cfg
+
+
+def _defaults(given: Mapping[str, str]) -> TrainConfig:
+    """What holds where no flag says otherwise: the class's defaults, then the preset, then --config."""
+
+    def over(config: TrainConfig) -> TrainConfig:
+        return load_file(Path(given["config"]), config) if "config" in given else config
+
+    algo = given.get("algo", over(TrainConfig()).algo)
+    if algo not in ALGORITHMS:
+        raise ConfigError(f"algo={algo!r} is not known{nearest(algo, ALGORITHMS)}")
+    preset = load_file(preset_path(algo, given.get("preset")), TrainConfig())
+    return dataclasses.replace(over(preset), algo=algo)
 
 
 def _canonical(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -124,22 +134,26 @@ def _canonical_flag(flag: str) -> str:
     flag = "--" + flag[2:].replace("_", "-")
     flag = ALIASES.get(flag, flag)
     section, dot, name = flag[2:].partition(".")
-    return f"--{name}" if dot and section in FLAT else flag
+    return f"--{name}" if dot and section in FLAT and name in _names_of(section) else flag
 
 
 def _flags() -> set[str]:
     """Every flag that there is."""
     flags = {"--help", "-h", "--preset", "--config"}
     for field in dataclasses.fields(TrainConfig):
-        default = field.default_factory() if callable(field.default_factory) else field.default
-        if dataclasses.is_dataclass(default):
-            prefix = "" if field.name in FLAT else f"{field.name}."
-            names = [prefix + inner.name for inner in dataclasses.fields(default)]
-        else:
-            names = [field.name]
-        flags |= {"--" + name.replace("_", "-") for name in names}
-        flags |= {f"--no-{name.replace('_', '-')}" for name in names}
+        prefix = "" if field.name in FLAT else f"{field.name}."
+        inner = _names_of(field.name)
+        names = [prefix + name for name in inner] or [field.name.replace("_", "-")]
+        flags |= {f"--{name}" for name in names} | {f"--no-{name}" for name in names}
     return flags
+
+
+def _names_of(section: str) -> list[str]:
+    """Flags of one section without its name; none if it is no section."""
+    value = getattr(TrainConfig(), section)
+    if not dataclasses.is_dataclass(value):
+        return []
+    return [field.name.replace("_", "-") for field in dataclasses.fields(value)]
 
 
 def _registry() -> ConstructorRegistry:
@@ -185,4 +199,9 @@ def parse_keywords(words: list[str]) -> dict[str, Any]:
     pairs = dict(word.partition("=")[::2] for word in words)
     if any("=" not in word for word in words):
         raise ValueError(f"expected JSON or KEY=VALUE, got {' '.join(words)}")
-    return {key: yaml.safe_load(text) for key, text in pairs.items()}
+    return {key: _value(text) for key, text in pairs.items()}
+
+
+def _value(text: str) -> Any:
+    """YAML, but with 1e-3 as the number that people mean: YAML 1.1 wants 1.0e-3."""
+    return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text) else yaml.safe_load(text)

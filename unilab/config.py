@@ -7,11 +7,13 @@ line.
 from __future__ import annotations
 
 import dataclasses
+import math
 import sysconfig
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -126,9 +128,20 @@ def check(cfg: TrainConfig) -> None:
     for key, value in positive.items():
         if not value > 0:
             raise ConfigError(f"{key}={value} must be greater than 0")
-    for key, value in {"seed": cfg.seed, "save_every": cfg.save_every, "keep": cfg.keep}.items():
+    not_negative = {
+        "seed": cfg.seed,
+        "save_every": cfg.save_every,
+        "keep": cfg.keep,
+        "learning_starts": cfg.learning_starts,
+        "evaluation.episodes": cfg.evaluation.episodes,
+    }
+    for key, value in not_negative.items():
         if value < 0:
             raise ConfigError(f"{key}={value} must not be negative")
+    if cfg.threads != "auto" and cfg.threads < 1:
+        raise ConfigError(f"threads={cfg.threads} must be greater than 0, or auto")
+    if not math.isfinite(cfg.pacing.utd):
+        raise ConfigError(f"utd={cfg.pacing.utd} must be a finite number of updates per env step")
     if cfg.name is not None and (not cfg.name.strip(". ") or "/" in cfg.name):
         raise ConfigError(f"name={cfg.name!r} must be the name of one directory")
     if not 0 <= cfg.learner.gamma <= 1:
@@ -143,7 +156,7 @@ def check(cfg: TrainConfig) -> None:
 def update_gflop(cfg: TrainConfig) -> float:
     """Rough work of one update: 17 passes of the batch over the hidden layers of one net, as in SAC."""
     widths = cfg.learner.hidden
-    weights = sum(a * b for a, b in zip(widths, widths[1:], strict=False)) + 32 * widths[0]
+    weights = sum(a * b for a, b in pairwise(widths)) + 32 * widths[0]
     return 2e-9 * 17 * cfg.replay.batch_size * weights
 
 
@@ -175,7 +188,7 @@ def load_file(path: Path, base: TrainConfig) -> TrainConfig:
     """
     try:
         content = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, Mapping | None):
         raise ConfigError(f"{path} must be a mapping of keys to values")
@@ -197,7 +210,7 @@ def overlay(config: T, values: Mapping[str, Any], where: str) -> T:
     changes: dict[str, Any] = {}
     for key, value in values.items():
         if key not in hints:
-            raise ConfigError(f"{where}: unknown key {key!r}{nearest(key, hints)}")
+            raise ConfigError(f"{where}: unknown key {key!r}{nearest(str(key), hints)}")
         current = getattr(config, key)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, Mapping):
@@ -216,7 +229,10 @@ def parse_count(text: str) -> int:
     """
     compact = text.strip().replace("_", "").replace(",", "")
     factor = {"k": 10**3, "m": 10**6, "g": 10**9}.get(compact[-1:].lower(), 1)
-    number = Fraction(compact[:-1] if factor > 1 else compact) * factor
+    try:
+        number = Fraction(compact[:-1] if factor > 1 else compact) * factor
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{text!r} is not a number") from None
     if number.denominator != 1:
         raise ValueError(f"{text} is not a whole number")
     return int(number)

@@ -2,8 +2,8 @@
 
 Lockstep (DESIGN.md, section 4). P is the prefill, G the rows of a chunk, W(t) = P + t G the cursor once chunk t is
 in. Tick t trains on batch t, drawn from rows [max(0, W(t) + G - capacity), W(t)); meanwhile the collector runs
-chunk t+1 with weight version t-1 exactly. Everything is a function of counters, so one seed gives one result however the
-processes are scheduled. Nothing that is measured at run time takes part.
+chunk t+1 with weight version t-1 exactly. Everything is a function of counters, so one seed gives one result
+however the processes are scheduled. Nothing that is measured at run time takes part.
 
 One difference from DESIGN.md: the last tick of a run grants nothing. So a run of N ticks ends with W(N) rows and
 floor(utd (W(N) - P)) updates, exactly what was asked for, instead of one chunk more than was trained on.
@@ -204,9 +204,7 @@ class LockstepCollector:
         listeners: bells of everyone who waits for chunks.
     """
 
-    def __init__(
-        self, schedule: Schedule, counters: Counters, waiter: Waiter, listeners: Sequence[Bell]
-    ) -> None:
+    def __init__(self, schedule: Schedule, counters: Counters, waiter: Waiter, listeners: Sequence[Bell]) -> None:
         self._schedule = schedule
         self._counters = counters
         self._waiter = waiter

@@ -63,9 +63,7 @@ def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
 
 def check_run_memory(cfg: TrainConfig, spec: EnvSpec) -> None:
     """Refuse a run that does not fit into memory; see ``budget.check_memory``."""
-    check_memory(
-        memory_needs(cfg, spec), row_bytes=row_layout(spec).width * 4 + 8, buffer_size=cfg.replay.buffer_size
-    )
+    check_memory(memory_needs(cfg, spec), row_bytes=row_layout(spec).width * 4 + 8, buffer_size=cfg.replay.buffer_size)
 
 
 def header(
@@ -93,7 +91,10 @@ def header(
             f"{schedule.prefill:,} of them random; utd {cfg.pacing.utd:g}, "
             f"{schedule.chunk_rows} env steps and up to {schedule.max_updates} updates a tick",
         ),
-        ("replay", f"{cfg.replay.buffer_size:,} rows of {layout.width} floats, batch {cfg.replay.batch_size}"),
+        (
+            "replay",
+            f"{cfg.replay.buffer_size:,} rows of {layout.width} floats, batch {cfg.replay.batch_size}",
+        ),
         ("memory", needs),
         ("device", f"{device}; threads: learner {threads.learner}, collector {threads.collector}"),
     ]

@@ -40,9 +40,7 @@ class Progress:
         log_every: env steps between writes to files.
     """
 
-    def __init__(
-        self, reporter: Reporter, metrics: Metrics, metric_names: Sequence[str], *, log_every: int
-    ) -> None:
+    def __init__(self, reporter: Reporter, metrics: Metrics, metric_names: Sequence[str], *, log_every: int) -> None:
         self.episodes = EpisodeWindow()
         self._reporter = reporter
         self._metrics = metrics
@@ -122,9 +120,7 @@ class Progress:
             self._scalars = self._sums(now)
         if fresh:
             self._scalars |= _speeds(self._mark, now)
-        self._reporter.write(
-            env_steps, self._scalars, to_console=self._to_console or last, to_files=to_files
-        )
+        self._reporter.write(env_steps, self._scalars, to_console=self._to_console or last, to_files=to_files)
         if to_files:
             self._written = env_steps
             self._mark = now

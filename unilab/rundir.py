@@ -114,9 +114,7 @@ def _git_state() -> dict[str, Any] | None:
 
 
 def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=5, check=True
-    )
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=5, check=True)
     return done.stdout.strip()
 
 

@@ -133,9 +133,7 @@ class Runtime:
         self._tick = 0  # last finished
         self._ready = False
         self._worker: Worker | None = None
-        self._policy_spec = PolicySpec(
-            algo=cfg.algo, env=spec, learner=cfg.learner, algo_config=cfg.algo_config
-        )
+        self._policy_spec = PolicySpec(algo=cfg.algo, env=spec, learner=cfg.learner, algo_config=cfg.algo_config)
         self._trace_dir = run_dir if cfg.trace else None
         self._t0_ns = time.perf_counter_ns()
 
@@ -162,9 +160,7 @@ class Runtime:
         self._collector_bell = Bell()
         for bell in (self._bell, self._packer_bell, self._collector_bell):
             self._stack.callback(bell.close)
-        self._interrupt = self._stack.enter_context(
-            Interrupt(on_first=self._bell.ring, on_second=self._kill_worker)
-        )
+        self._interrupt = self._stack.enter_context(Interrupt(on_first=self._bell.ring, on_second=self._kill_worker))
 
     def _open_memory(self) -> None:
         cfg, layout = self.cfg, row_layout(self._spec)
@@ -195,9 +191,7 @@ class Runtime:
         reporter = Reporter(self._console, files, total_steps=cfg.total_steps)
         self._stack.callback(reporter.close)
         self.metrics = Metrics()
-        self.progress = Progress(
-            reporter, self.metrics, self._spec.metric_names, log_every=cfg.log_every
-        )
+        self.progress = Progress(reporter, self.metrics, self._spec.metric_names, log_every=cfg.log_every)
         self._due_save = Every(cfg.save_every)
         self._checkpoints = Checkpoints(self.run_dir / "checkpoints", keep=cfg.keep)
         self.trace = Tracer("learner", run_dir=self._trace_dir, t0_ns=self._t0_ns)
@@ -263,9 +257,7 @@ class Runtime:
             host,
             self._make_copier(host),
             waiter=self._waiter,
-            packer=None
-            if inline
-            else Waiter(self._packer_bell, lambda: bool(self._counters["stop"]), peers),
+            packer=None if inline else Waiter(self._packer_bell, lambda: bool(self._counters["stop"]), peers),
             trace=self.trace,
         )
         self._stack.callback(self.pipeline.close)

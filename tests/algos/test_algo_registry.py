@@ -24,9 +24,7 @@ def test_the_config_of_another_algorithm_is_refused():
     with pytest.raises(ConfigError, match="SACConfig, not a TD3Config"):
         make_learner("sac", env_spec(), SMALL, TD3Config(), seed=0, device="cpu")
     with pytest.raises(ConfigError, match="TD3Config, not a SACConfig"):
-        make_policy(
-            PolicySpec(algo="td3", env=env_spec(), learner=SMALL, algo_config=SACConfig()), seed=0, index=0
-        )
+        make_policy(PolicySpec(algo="td3", env=env_spec(), learner=SMALL, algo_config=SACConfig()), seed=0, index=0)
 
 
 @pytest.mark.parametrize("algo", ALGOS)

@@ -22,9 +22,7 @@ OPTIONS = {
     "td3": {"exploration_noise": 0.3, "target_noise": 0.6, "noise_clip": 0.05, "critic_layer_norm": True},
 }
 CASES = [
-    (algo, name, value)
-    for algo, options in OPTIONS.items()
-    for name, value in (LEARNER_OPTIONS | options).items()
+    (algo, name, value) for algo, options in OPTIONS.items() for name, value in (LEARNER_OPTIONS | options).items()
 ]
 
 

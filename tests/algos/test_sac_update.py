@@ -32,9 +32,7 @@ class SlowSAC:
     def sample(self, obs, noise):
         mean, log_std = self.actor(obs).chunk(2, -1)
         std = log_std.clamp(-20, 2).exp()
-        distribution = TransformedDistribution(
-            Independent(Normal(mean, std), 1), [TanhTransform(cache_size=1)]
-        )
+        distribution = TransformedDistribution(Independent(Normal(mean, std), 1), [TanhTransform(cache_size=1)])
         action = distribution.transforms[0](mean + std * noise)
         return action, distribution.log_prob(action)
 
@@ -154,6 +152,4 @@ def test_a_row_with_both_flags_set_counts_as_terminated():
 
     for truncated in (none, every):
         ended = dataclasses.replace(rows, terminated=every, truncated=truncated)
-        assert learner("sac").update(ended)["critic_loss"].item() == pytest.approx(
-            without_bootstrap, rel=1e-4
-        )
+        assert learner("sac").update(ended)["critic_loss"].item() == pytest.approx(without_bootstrap, rel=1e-4)

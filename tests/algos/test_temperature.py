@@ -27,9 +27,7 @@ def test_auto_is_learned_and_a_number_is_fixed(value, parsed):
     assert parse_ent_coef(value) == parsed
 
 
-@pytest.mark.parametrize(
-    "value", ["automatic", "auto_", "auto_x", "auto_0", "auto_-1", -0.1, "nan", math.inf, ""]
-)
+@pytest.mark.parametrize("value", ["automatic", "auto_", "auto_x", "auto_0", "auto_-1", -0.1, "nan", math.inf, ""])
 def test_what_cannot_be_a_temperature_is_refused_by_name(value):
     with pytest.raises(ConfigError, match="ent_coef"):
         parse_ent_coef(value)
@@ -48,9 +46,7 @@ def test_the_temperature_rises_below_the_target_entropy_and_falls_above(entropy,
 def test_a_step_moves_log_alpha_by_the_learning_rate_and_alpha_is_its_exponential():
     learned = temperature("auto_0.5", learning_rate=0.1)
 
-    metrics = learned.step(
-        torch.full((4,), 3.0)
-    )  # entropy -3, target -2; Adam's first step has the full size
+    metrics = learned.step(torch.full((4,), 3.0))  # entropy -3, target -2; Adam's first step has the full size
 
     assert learned.alpha().item() == pytest.approx(0.5 * math.exp(0.1), rel=1e-5)
     assert metrics["ent_coef_loss"].item() == pytest.approx(-math.log(0.5) * (3.0 - 2.0))

@@ -26,9 +26,7 @@ def env_spec(obs_dim: int = 3, action_dim: int = 2, critic_dim: int = 0) -> EnvS
     )
 
 
-def learner(
-    algo: str, cfg: LearnerConfig = SMALL, *, env: EnvSpec | None = None, seed: int = 0, **options: Any
-) -> Any:
+def learner(algo: str, cfg: LearnerConfig = SMALL, *, env: EnvSpec | None = None, seed: int = 0, **options: Any) -> Any:
     """A learner on the CPU; ``options`` go into the algorithm's own config."""
     config = algo_config_class(algo)(**options)
     made: Learner = make_learner(algo, env or env_spec(), cfg, config, seed=seed, device="cpu")

@@ -89,9 +89,7 @@ def test_env_processes_die_with_the_process_that_made_them_even_in_the_middle_of
     read, write = os.pipe()
     parent = os.fork()
     if parent == 0:  # stands for a collector that is killed
-        cfg = EnvConfig(
-            env="env_samples:Failing-v0", num_envs=2, vec="async", env_kwargs={"fail": "hang", "at": 2}
-        )
+        cfg = EnvConfig(env="env_samples:Failing-v0", num_envs=2, vec="async", env_kwargs={"fail": "hang", "at": 2})
         env = make_env(cfg, seed=1)
         env.reset()
         env.step(ZEROS)

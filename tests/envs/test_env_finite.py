@@ -45,9 +45,7 @@ def test_the_first_bad_value_is_named_with_array_column_env_and_step(bad, name, 
 def test_large_finite_values_are_finite():
     largest = np.finfo(np.float32).max
 
-    check_finite(
-        step(next_obs=("obs", 0, 0, largest), obs=("obs", 0, 0, -largest), reward=(0, largest)), 0, STEPS
-    )
+    check_finite(step(next_obs=("obs", 0, 0, largest), obs=("obs", 0, 0, -largest), reward=(0, largest)), 0, STEPS)
 
 
 def test_a_bad_first_observation_is_named_too():
@@ -60,7 +58,5 @@ def test_the_cast_to_float32_keeps_nan_and_infinities_and_names_what_it_would_lo
     np.testing.assert_array_equal(
         to_float32(np.array([np.nan, np.inf, 3e38]), "reward", 0, 1), np.float32([np.nan, np.inf, 3e38])
     )
-    with pytest.raises(
-        NonFinite, match=r"^reward = -1e\+39 is beyond float32's range .* env index 6, step 2"
-    ):
+    with pytest.raises(NonFinite, match=r"^reward = -1e\+39 is beyond float32's range .* env index 6, step 2"):
         to_float32(np.array([np.inf, -1e39]), "reward", 5, 2)

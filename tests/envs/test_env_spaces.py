@@ -27,9 +27,7 @@ def scale(low, high, dtype=np.float32, bound=None):
 # Observations
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float16", "float32", "float64", "int8", "int64", "uint8", "uint16", "bool"]
-)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64", "uint8", "uint16", "bool"])
 def test_every_dtype_arrives_as_float32_with_its_value(dtype):
     space = Box(0, 1, (2,), np.bool_) if dtype == "bool" else box((2,), dtype, high=100)
 
@@ -141,9 +139,7 @@ def test_a_finite_value_beyond_float32_is_named_and_never_becomes_an_infinity():
     layout = ObsLayout("E-v0", box((3,), np.float64, -np.inf, np.inf))
     rows = np.array([[0, 0, 0], [0, -1e300, 0]])
 
-    with pytest.raises(
-        NonFinite, match=r"obs\[1\] = -1e\+300 is beyond float32's range .* env index 6, step 9"
-    ):
+    with pytest.raises(NonFinite, match=r"obs\[1\] = -1e\+300 is beyond float32's range .* env index 6, step 9"):
         layout.groups(rows, first_index=5, step=9)
 
 
@@ -225,9 +221,7 @@ def test_actions_of_another_width_are_our_own_bug():
     ],
 )
 def test_other_action_spaces_are_refused_with_their_kind_and_what_is_supported(space, kind):
-    with pytest.raises(
-        EnvError, match=f"^E-v0: the action space .*{kind}.*Box actions of a float type"
-    ) as error:
+    with pytest.raises(EnvError, match=f"^E-v0: the action space .*{kind}.*Box actions of a float type") as error:
         ActionScale("E-v0", space)
     assert "\n" not in str(error.value)
 

@@ -10,9 +10,7 @@ from unilab.errors import EnvError, NonFinite
 
 
 def toy(num_envs=2, **kwargs):
-    return make_env(
-        EnvConfig(env="unilab/Toy-v0", num_envs=num_envs, env_kwargs=kwargs), seed=0, first_index=10
-    )
+    return make_env(EnvConfig(env="unilab/Toy-v0", num_envs=num_envs, env_kwargs=kwargs), seed=0, first_index=10)
 
 
 def zeros(env):

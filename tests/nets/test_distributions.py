@@ -45,17 +45,13 @@ def test_dimensions_add_up():
     mean, log_std, noise = draws(dim=2)
 
     _, both = squashed_sample(mean, log_std, noise)
-    single = [
-        squashed_sample(mean[:, i : i + 1], log_std[:, i : i + 1], noise[:, i : i + 1])[1] for i in (0, 1)
-    ]
+    single = [squashed_sample(mean[:, i : i + 1], log_std[:, i : i + 1], noise[:, i : i + 1])[1] for i in (0, 1)]
 
     torch.testing.assert_close(both, single[0] + single[1])
 
 
 def test_the_action_is_tanh_of_mean_plus_std_times_noise():
-    action, _ = squashed_sample(
-        torch.tensor([[0.25]]), torch.tensor([[math.log(0.5)]]), torch.tensor([[-1.5]])
-    )
+    action, _ = squashed_sample(torch.tensor([[0.25]]), torch.tensor([[math.log(0.5)]]), torch.tensor([[-1.5]]))
 
     assert action.item() == pytest.approx(math.tanh(0.25 - 0.75))
 

@@ -4,9 +4,7 @@ import torch
 
 from unilab.nets.normalizer import EPSILON, NoNorm, RunningNorm, make_norm
 
-ROWS = (np.random.default_rng(0).normal(size=(1000, 4)) * [1, 10, 0.01, 3] + [0, 1e3, -5, 0.5]).astype(
-    np.float32
-)
+ROWS = (np.random.default_rng(0).normal(size=(1000, 4)) * [1, 10, 0.01, 3] + [0, 1e3, -5, 0.5]).astype(np.float32)
 
 
 def fed(rows: np.ndarray, sizes: list[int]) -> RunningNorm:

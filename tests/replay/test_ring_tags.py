@@ -33,9 +33,7 @@ class TaggedEnvs:
 
     def __init__(self, num_envs):
         self.tags = np.arange(1, num_envs + 1)
-        self.ticks = 1000 + np.arange(
-            num_envs
-        )  # envs are out of phase, so that episodes end in different rounds
+        self.ticks = 1000 + np.arange(num_envs)  # envs are out of phase, so that episodes end in different rounds
 
     def reset(self):
         return self._obs()
@@ -148,9 +146,7 @@ def test_an_env_that_goes_on_writing_into_its_array_changes_no_stored_row(ring):
     obs = buffer.copy()  # an adapter copies what it keeps over a step; all else is the env's own memory
     for _ in range(500):
         buffer += 1
-        ring.append(
-            {"obs": obs}, action, Step({}, {"obs": buffer}, buffer[:, 0], flags, flags), policy_version=0
-        )
+        ring.append({"obs": obs}, action, Step({}, {"obs": buffer}, buffer[:, 0], flags, flags), policy_version=0)
         obs = buffer.copy()
     rows, c = sampleable(ring), TaggedEnvs.layout.columns
 

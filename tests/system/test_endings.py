@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from program import SMALL, Program, Start
 
+from program import SMALL, Program, Start
 from unilab.checkpoint import list_checkpoints, load_checkpoint
 
 LONG = ["--total-steps", "1e6", *SMALL]
@@ -105,9 +105,7 @@ def test_a_hanging_env_is_named_and_killed(start: Start) -> None:
 
 @pytest.mark.parametrize(("where", "value"), [("obs", "nan"), ("obs", "inf"), ("reward", "nan"), ("reward", "-inf")])
 def test_a_value_that_is_not_finite_ends_the_run_by_name(start: Start, where: str, value: str) -> None:
-    program = start(
-        "--env", "sample_envs:BadValue-v0", "--env-kwargs", f"where={where}", f"value='{value}'", *LONG
-    )
+    program = start("--env", "sample_envs:BadValue-v0", "--env-kwargs", f"where={where}", f"value='{value}'", *LONG)
 
     assert program.end() == 70
     last = program.text.splitlines()[-1]
@@ -118,9 +116,7 @@ def test_a_value_that_is_not_finite_ends_the_run_by_name(start: Start, where: st
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_saves_and_ends_without_a_traceback(
-    start: Start, number: signal.Signals, code: int
-) -> None:
+def test_an_interrupt_saves_and_ends_without_a_traceback(start: Start, number: signal.Signals, code: int) -> None:
     program = start("--env", "Pendulum-v1", "--trace", *LONG)
     program.training()
     if number == signal.SIGINT:

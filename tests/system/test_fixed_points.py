@@ -32,9 +32,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_td3_finds_the_value_of_the_one_state(
-    tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_td3_finds_the_value_of_the_one_state(tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "sample_envs"))
     kwargs, value = CASES[case]
     cfg = TrainConfig(

@@ -110,9 +110,7 @@ def test_a_large_batch_packed_by_a_thread_gives_the_bits_of_serial_mode(tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("utd", [1.0, 0.37, 2.0])
 @pytest.mark.parametrize("num_envs", [1, 3, 8])
-def test_twenty_thousand_steps_give_the_same_bits_three_times(
-    tmp_path: Path, utd: float, num_envs: int
-) -> None:
+def test_twenty_thousand_steps_give_the_same_bits_three_times(tmp_path: Path, utd: float, num_envs: int) -> None:
     runs = [
         train(config(tmp_path, utd=utd, num_envs=num_envs, total_steps=20_000, serial=serial))
         for serial in (False, False, True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from program import SMALL, Program, Start
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from program import SMALL, Program, Start
 from unilab.checkpoint import list_checkpoints, load_checkpoint
 
 SHORT = ["--total-steps", "1_500", *SMALL]
@@ -97,9 +97,7 @@ def test_spans_of_both_processes_lie_on_one_clock_in_strict_json(start: Start) -
     assert sorted(names.values()) == ["collector-0", "learner"]
     spans = [(names[e["pid"]], e["name"], e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X"]
     assert {"tick", "update", "publish", "wait_batch", "pack"} <= {s[1] for s in spans if s[0] == "learner"}
-    assert {"act", "env_step", "append", "fetch", "wait_grant"} <= {
-        s[1] for s in spans if s[0] == "collector-0"
-    }
+    assert {"act", "env_step", "append", "fetch", "wait_grant"} <= {s[1] for s in spans if s[0] == "collector-0"}
     wall_us = program.summary["wall_time_s"] * 1e6
     assert all(0 <= begin <= end <= wall_us for _, _, begin, end in spans)
     # Envs step while the learner updates: the two processes overlap.
@@ -123,7 +121,17 @@ def test_the_collector_has_its_own_threads_and_none_of_our_descriptors_leak(star
 
 def test_each_env_gets_a_seed_of_its_own_once_and_runs_differ(start: Start) -> None:
     runs = [
-        start("--env", "sample_envs:Seeds-v0", "--num-envs", "4", "--seed", seed, *SHORT, "--evaluation.episodes", "0")
+        start(
+            "--env",
+            "sample_envs:Seeds-v0",
+            "--num-envs",
+            "4",
+            "--seed",
+            seed,
+            *SHORT,
+            "--evaluation.episodes",
+            "0",
+        )
         for seed in ("7", "7", "8")
     ]
     seeds = []
@@ -173,9 +181,7 @@ def test_two_runs_in_the_same_second_do_not_meet(start: Start, tmp_path: Path) -
         (["--config", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )
-def test_what_cannot_work_is_refused_before_a_process_starts(
-    start: Start, words: list[str], said: str
-) -> None:
+def test_what_cannot_work_is_refused_before_a_process_starts(start: Start, words: list[str], said: str) -> None:
     program = start(*words)
     seen: set[int] = set()
     while program.process.poll() is None:

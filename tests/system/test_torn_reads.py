@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from stress_workers import append_checksummed, policy_like, read_constants, row_values, write_constants
 
+from stress_workers import append_checksummed, policy_like, read_constants, row_values, write_constants
 from unilab.pacing import COUNTERS, Lockstep, Schedule
 from unilab.replay import Ring, RowLayout, UniformSampler, pack
 from unilab.seeding import stream
@@ -113,9 +113,7 @@ def test_a_packer_beside_a_writing_collector_never_packs_a_wrong_row(stack: Exit
     )
     ring, counters, mine, theirs = Ring(300, layout), Counters(COUNTERS), Bell(), Bell()
     counters["granted"] = counters["finished"] = -1
-    worker = Worker(
-        "collector-0", append_checksummed, (ring, schedule, counters, theirs, mine), threads=1, bell=mine
-    )
+    worker = Worker("collector-0", append_checksummed, (ring, schedule, counters, theirs, mine), threads=1, bell=mine)
     stack.callback(worker.stop, 2.0)
     waiter = Waiter(mine, peers=worker.peers())
     pacer = Lockstep(counters, theirs, 30.0, "collector-0")

@@ -78,9 +78,7 @@ def test_a_value_never_breaks_its_line():
     assert stream.getvalue() == "run=a\\nb n=1\n"
 
 
-@pytest.mark.parametrize(
-    ("tty", "no_color", "kept"), [(False, "", False), (True, "1", False), (True, "", True)]
-)
+@pytest.mark.parametrize(("tty", "no_color", "kept"), [(False, "", False), (True, "1", False), (True, "", True)])
 def test_escape_codes_reach_only_a_terminal_without_no_color(monkeypatch, tty, no_color, kept):
     monkeypatch.setenv("NO_COLOR", no_color)
     stream = Terminal(tty)

@@ -4,9 +4,7 @@ from unilab.telemetry.episodes import Episode, EpisodeWindow
 
 
 def episode(reward_sum, length=10, terminated=False, truncated=False, **metrics):
-    return Episode(
-        reward_sum=reward_sum, length=length, terminated=terminated, truncated=truncated, metrics=metrics
-    )
+    return Episode(reward_sum=reward_sum, length=length, terminated=terminated, truncated=truncated, metrics=metrics)
 
 
 def test_there_are_no_scalars_before_an_episode_has_ended():

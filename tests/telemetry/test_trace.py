@@ -58,9 +58,7 @@ def test_totals_sum_the_same_name_over_threads():
 
 
 def test_taking_totals_while_another_thread_adds_loses_nothing():
-    tracer = Tracer(
-        "learner", clock=iter(range(10**9)).__next__
-    )  # each reading is one later: a span lasts 1 ns
+    tracer = Tracer("learner", clock=iter(range(10**9)).__next__)  # each reading is one later: a span lasts 1 ns
     spans = 20_000
 
     def work():

@@ -33,10 +33,7 @@ def complaints(events):
     for e in events:
         if e["ph"] == "M":
             continue
-        if (
-            not all(isinstance(e[key], int | float) for key in ("ts", "pid", "tid"))
-            or not 0 <= e["ts"] <= 1e13
-        ):
+        if not all(isinstance(e[key], int | float) for key in ("ts", "pid", "tid")) or not 0 <= e["ts"] <= 1e13:
             found.append(f"numbers: {e}")
         if e["ph"] == "X" and e["dur"] < 0:
             found.append(f"dur: {e}")

@@ -132,9 +132,7 @@ def test_a_version_that_is_gone_or_yet_to_come_is_refused(writer, reader):
         writer.publish(version)
 
     for wanted in (0, 1, 4):
-        with pytest.raises(
-            UnilabError, match=f"version {wanted} is not in the block; the newest is 3 and 2 are"
-        ):
+        with pytest.raises(UnilabError, match=f"version {wanted} is not in the block; the newest is 3 and 2 are"):
             reader.end.fetch(wanted)
     assert reader.end.fetch(2) == 2
 
@@ -366,9 +364,7 @@ def test_the_checksum_sees_every_bit_and_wraps_around():
         seen.add(checksum(payload))
         payload[bit // 8] ^= 1 << bit % 8
     assert 0 not in seen
-    assert (
-        len(seen) == 64
-    )  # one per bit of a word: two words of the same difference could cancel only by design
+    assert len(seen) == 64  # one per bit of a word: two words of the same difference could cancel only by design
 
     payload.view(np.int64)[:2] = 2**63 - 1, 1
     assert checksum(payload) == -(2**63)  # 2**63 - 1 + 1

@@ -63,9 +63,7 @@ class Policy(Protocol):
     """Everything that is published: actor and observation normaliser, parameters and buffers. The
     learner's ``policy_module`` has the same names, shapes and dtypes. Exploration state is not in it."""
 
-    def explore(
-        self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]
-    ) -> NDArray[np.float32]:
+    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Actions with exploration.
 
         Args:

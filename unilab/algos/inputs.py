@@ -79,9 +79,7 @@ class PrivilegedInputs:
         self._critic_norm.update(critic_obs)
 
 
-def make_inputs(
-    env: EnvSpec, norm: Norm, *, norm_obs: bool, device: torch.device
-) -> SharedInputs | PrivilegedInputs:
+def make_inputs(env: EnvSpec, norm: Norm, *, norm_obs: bool, device: torch.device) -> SharedInputs | PrivilegedInputs:
     """Choose by whether the env has a critic group; ``norm`` is the one published with the actor."""
     if not env.critic_dim:
         return SharedInputs(env, norm)

@@ -84,7 +84,5 @@ def _algorithm(algo: str) -> Algorithm:
 def _checked(algo: str, algo_config: Any) -> Algorithm:
     entry = _algorithm(algo)
     if not isinstance(algo_config, entry.config):
-        raise ConfigError(
-            f"algo={algo!r} takes a {entry.config.__name__}, not a {type(algo_config).__name__}"
-        )
+        raise ConfigError(f"algo={algo!r} takes a {entry.config.__name__}, not a {type(algo_config).__name__}")
     return entry

@@ -54,9 +54,7 @@ class SACConfig:
         parse_ent_coef(self.ent_coef)
         number = isinstance(self.target_entropy, int | float) and math.isfinite(self.target_entropy)
         if self.target_entropy != "auto" and not number:
-            raise ConfigError(
-                f"sac.target_entropy={self.target_entropy!r} must be 'auto' or a number of nats"
-            )
+            raise ConfigError(f"sac.target_entropy={self.target_entropy!r} must be 'auto' or a number of nats")
 
 
 class SAC:
@@ -70,9 +68,7 @@ class SAC:
         device: where networks, optimisers and noise live.
     """
 
-    def __init__(
-        self, env: EnvSpec, cfg: LearnerConfig, algo: SACConfig, *, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, env: EnvSpec, cfg: LearnerConfig, algo: SACConfig, *, seed: int, device: torch.device) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
@@ -81,9 +77,7 @@ class SAC:
             self._inputs.critic_dim, env.action_dim, cfg.hidden, init, layer_norm=algo.critic_layer_norm
         ).to(device)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
-        self._target_entropy = (
-            -float(env.action_dim) if algo.target_entropy == "auto" else algo.target_entropy
-        )
+        self._target_entropy = -float(env.action_dim) if algo.target_entropy == "auto" else algo.target_entropy
         self._temperature = make_temperature(
             algo.ent_coef,
             target_entropy=self._target_entropy,
@@ -154,9 +148,7 @@ class SAC:
         """Continue from ``state_dict``; see ``Learner``."""
         self.updates = load_state(self._parts(), state)
 
-    def _update_critic(
-        self, batch: Minibatch, inputs: Inputs, alpha: Tensor, noise: Tensor
-    ) -> dict[str, Tensor]:
+    def _update_critic(self, batch: Minibatch, inputs: Inputs, alpha: Tensor, noise: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
             mean, log_std = self._actor(inputs.next_obs)
             next_action, log_prob = squashed_sample(mean, log_std, noise)
@@ -168,9 +160,7 @@ class SAC:
         self._critic_optimizer.descend(loss)
         return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha}
 
-    def _update_actor(
-        self, inputs: Inputs, action: Tensor, log_prob: Tensor, alpha: Tensor
-    ) -> dict[str, Tensor]:
+    def _update_actor(self, inputs: Inputs, action: Tensor, log_prob: Tensor, alpha: Tensor) -> dict[str, Tensor]:
         loss = actor_loss(self._critic(inputs.critic_obs, action), log_prob, alpha)
         self._actor_optimizer.descend(loss)
         return {"actor_loss": loss.detach()}
@@ -214,9 +204,7 @@ class SACPolicy:
         self._noise = ExploreNoise(seed, index)
 
     @torch.inference_mode()
-    def explore(
-        self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]
-    ) -> NDArray[np.float32]:
+    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Sampled actions; see ``Policy``."""
         mean, log_std = self._actor(self._norm(torch.from_numpy(obs["obs"])))
         action: NDArray[np.float32] = squashed_action(mean, log_std, self._noise.draw(mean)).numpy()
@@ -237,8 +225,6 @@ class SACPolicy:
         self._noise.load(state)
 
 
-def _make_actor(
-    env: EnvSpec, cfg: LearnerConfig, init: torch.Generator
-) -> tuple[NormalizedActor, GaussianActor]:
+def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, GaussianActor]:
     actor = GaussianActor(env.obs_dim, env.action_dim, cfg.hidden, init)
     return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor

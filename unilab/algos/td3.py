@@ -62,9 +62,7 @@ class TD3:
         device: where networks, optimisers and noise live.
     """
 
-    def __init__(
-        self, env: EnvSpec, cfg: LearnerConfig, algo: TD3Config, *, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, env: EnvSpec, cfg: LearnerConfig, algo: TD3Config, *, seed: int, device: torch.device) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
@@ -175,9 +173,7 @@ class TD3Policy:
         self._noise = ExploreNoise(seed, index)
 
     @torch.inference_mode()
-    def explore(
-        self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]
-    ) -> NDArray[np.float32]:
+    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Noisy actions, clipped; see ``Policy``."""
         action = self.module(torch.from_numpy(obs["obs"]))
         noisy = action.add_(self._noise.draw(action), alpha=self._scale).clamp_(-1.0, 1.0)

@@ -22,9 +22,7 @@ class LearnedTemperature:
         device: where log_alpha lies.
     """
 
-    def __init__(
-        self, initial: float, *, target_entropy: float, learning_rate: float, device: torch.device
-    ) -> None:
+    def __init__(self, initial: float, *, target_entropy: float, learning_rate: float, device: torch.device) -> None:
         self._log_alpha = nn.Parameter(torch.tensor(math.log(initial), dtype=torch.float32, device=device))
         self._optimizer = Adam([self._log_alpha], learning_rate=learning_rate)
         self._target_entropy = target_entropy
@@ -103,7 +101,5 @@ def make_temperature(
     """The temperature that ``ent_coef`` describes; see ``parse_ent_coef``."""
     learned, initial = parse_ent_coef(ent_coef)
     if learned:
-        return LearnedTemperature(
-            initial, target_entropy=target_entropy, learning_rate=learning_rate, device=device
-        )
+        return LearnedTemperature(initial, target_entropy=target_entropy, learning_rate=learning_rate, device=device)
     return FixedTemperature(initial, device=device)

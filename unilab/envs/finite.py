@@ -53,9 +53,7 @@ def to_float32(values: NDArray[Any], what: str, first_env_index: int, step: int)
         lost = np.isfinite(values) & np.isinf(values.astype(np.float32))
     env, *column = (int(k) for k in np.argwhere(lost)[0])
     name = f"{what}{column or ''} = {values[(env, *column)]:.6g}"
-    raise NonFinite(
-        f"{name} is beyond float32's range (3.4e38) in env index {first_env_index + env}, step {step}"
-    )
+    raise NonFinite(f"{name} is beyond float32's range (3.4e38) in env index {first_env_index + env}, step {step}")
 
 
 def all_finite(values: NDArray[np.float32]) -> bool:

@@ -113,11 +113,7 @@ class LoudVector(VectorWrapper[Any, Any, Any, Any, Any]):
         for i, process in enumerate(self._vec.processes):
             process.join(0.1)  # its pipe breaks a moment before it can be reaped
             if (code := process.exitcode) is not None:
-                how = (
-                    f"was killed by {signal.Signals(-code).name}"
-                    if code < 0
-                    else f"ended with exit code {code}"
-                )
+                how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
                 return WorkerDied(f"the process of env index {self._first_index + i} {how}")
         return WorkerDied("an env process closed its pipe")
 

@@ -69,9 +69,7 @@ class Guard(gym.Env[Any, Any]):
         self._env: gym.Env[Any, Any] | None = None
         self._steps = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """One observation; an exception of the env is in the info."""
         try:
             env = self._env or self._build()
@@ -133,7 +131,7 @@ class Guard(gym.Env[Any, Any]):
         return {ERROR: pack_error(error)}
 
 
-class EnvTraceback(Exception):  # noqa: N818 - shown as the cause of the real error
+class EnvTraceback(Exception):
     """The traceback in the env's process, as text."""
 
     def __init__(self, text: str) -> None:

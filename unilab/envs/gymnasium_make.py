@@ -75,9 +75,7 @@ def _reason(cfg: EnvConfig, error: Exception) -> str:
         hint = nearest(name, _newest_ids()) or "; is it registered by a module? then use module:Id"
         return f"unknown env id {cfg.env!r}{hint}"
     if newest is not None and newest != name:
-        return (
-            f"{cfg.env!r} is not available in gymnasium {gym.__version__}; use {newest!r} ({one_line(error)})"
-        )
+        return f"{cfg.env!r} is not available in gymnasium {gym.__version__}; use {newest!r} ({one_line(error)})"
     given = f" with env_kwargs {cfg.env_kwargs}" if cfg.env_kwargs else ""
     return f"{cfg.env} cannot be made{given}: {one_line(error)}"
 

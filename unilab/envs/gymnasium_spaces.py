@@ -232,7 +232,5 @@ def _finite_bounds(env_id: str, box: spaces.Box, bound: float | None) -> tuple[N
         low[open_low], high[open_high] = -bound, bound
         if (low >= high).any():
             k = int(np.flatnonzero(low >= high)[0])
-            raise EnvError(
-                f"{env_id}: action_bound={bound} leaves dimension {k} empty: [{low[k]}, {high[k]}]"
-            )
+            raise EnvError(f"{env_id}: action_bound={bound} leaves dimension {k} empty: [{low[k]}, {high[k]}]")
     return low, high

@@ -52,9 +52,7 @@ def make(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpe
     return SyncEnv(envs, layout, scale, spec, seeds=seeds, first_index=first_index)
 
 
-def _first_step(
-    env_id: str, env: gym.Env[Any, Any], layout: ObsLayout, scale: ActionScale
-) -> tuple[str, ...]:
+def _first_step(env_id: str, env: gym.Env[Any, Any], layout: ObsLayout, scale: ActionScale) -> tuple[str, ...]:
     """Reset and step once, checking both observations; returns the metric names."""
     # A fixed generator makes the probe repeatable without handing out a seed, which would be a run's own.
     with contextlib.suppress(AttributeError):

@@ -66,9 +66,7 @@ class Backend(Protocol):
     def probe(self, cfg: EnvConfig) -> EnvSpec:
         """Build one env in this process, check it, close it; ``EnvError`` where it cannot be trained on."""
 
-    def make(
-        self, cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None
-    ) -> BatchEnv:
+    def make(self, cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None) -> BatchEnv:
         """Build ``cfg.num_envs`` envs; ``seeds`` has one for the first reset of each."""
 
 

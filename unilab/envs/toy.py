@@ -130,9 +130,7 @@ class ToyEnv:
     def step(self, action: NDArray[np.float32]) -> EnvStep:
         """See ``BatchEnv``."""
         if action.shape != (self.num_envs, self.spec.action_dim):
-            raise ValueError(
-                f"actions have shape {action.shape}, expected {self.num_envs, self.spec.action_dim}"
-            )
+            raise ValueError(f"actions have shape {action.shape}, expected {self.num_envs, self.spec.action_dim}")
         self._steps += 1
         self._spend_time()
         if self._steps == self._cfg.raise_at:
@@ -148,9 +146,7 @@ class ToyEnv:
         self._begin_episodes(terminated | truncated)
         step = EnvStep(self._groups(), reward, terminated, truncated, next_obs, metrics)
         if self._steps == self._cfg.bad_at:
-            (step.reward if self._cfg.bad_in == "reward" else step.next_obs["obs"][:, 1])[0] = (
-                self._cfg.bad_value
-            )
+            (step.reward if self._cfg.bad_in == "reward" else step.next_obs["obs"][:, 1])[0] = self._cfg.bad_value
         return step
 
     def close(self) -> None:

@@ -148,9 +148,7 @@ class VectorAdapter:
         obs, _ = self._vec.reset(options={"reset_mask": ended.copy()})
         reset_rows = self._rows(obs)
         if not np.array_equal(rows[~ended], reset_rows[~ended], equal_nan=True):
-            raise EnvError(
-                f"{self.spec.env_id}: the vector env ignores reset_mask; it reset envs in mid-episode"
-            )
+            raise EnvError(f"{self.spec.env_id}: the vector env ignores reset_mask; it reset envs in mid-episode")
         return reset_rows
 
     def _read(self, infos: Any) -> NDArray[np.float64]:

@@ -26,9 +26,7 @@ class GaussianActor(nn.Module):
     Source: log_std clamped to [-20, 2] as in Stable-Baselines3's SAC.
     """
 
-    def __init__(
-        self, obs_dim: int, action_dim: int, hidden: Sequence[int], generator: torch.Generator
-    ) -> None:
+    def __init__(self, obs_dim: int, action_dim: int, hidden: Sequence[int], generator: torch.Generator) -> None:
         super().__init__()
         self.net = mlp((obs_dim, *hidden, 2 * action_dim), generator)
 
@@ -45,9 +43,7 @@ class GaussianActor(nn.Module):
 class TanhActor(nn.Module):
     """Deterministic actor: an MLP with tanh at its end; arguments as for ``GaussianActor``."""
 
-    def __init__(
-        self, obs_dim: int, action_dim: int, hidden: Sequence[int], generator: torch.Generator
-    ) -> None:
+    def __init__(self, obs_dim: int, action_dim: int, hidden: Sequence[int], generator: torch.Generator) -> None:
         super().__init__()
         self.net = mlp((obs_dim, *hidden, action_dim), generator)
 

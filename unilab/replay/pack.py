@@ -24,9 +24,7 @@ class Packed:
     versions: NDArray[np.int64]  # policy versions of the first rows, as a sample
 
 
-def pack(
-    ring: Ring, sampler: UniformSampler, out: NDArray[np.float32], *, tick: int, low: int, high: int
-) -> Packed:
+def pack(ring: Ring, sampler: UniformSampler, out: NDArray[np.float32], *, tick: int, low: int, high: int) -> Packed:
     """Draw ``len(out)`` rows of [low, high) for ``tick`` and gather them into ``out`` [k, width]."""
     numbers = sampler.draw(tick, low, high, len(out))
     ring.gather(numbers, out)

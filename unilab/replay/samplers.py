@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 class UniformSampler:
     """Uniform with replacement; the draw of a tick depends on (seed, tick) and its domain alone.
 
-    Philox computes its numbers from a key (here the run's stream) and a counter (its highest word is the tick), so that every
-    tick has 2**192 numbers of its own and no state is carried along. Setting the counter takes a third of the time of a fresh
-    generator (6 us against 17).
+    Philox computes its numbers from a key (here the run's stream) and a counter (its highest word is the tick), so
+    that every tick has 2**192 numbers of its own and no state is carried along. Setting the counter takes a third
+    of the time of a fresh generator (6 us against 17).
 
     Args:
         sequence: the run's "sample" stream.

@@ -98,9 +98,7 @@ class Waiter:
         peers: processes whose end ends every wait.
     """
 
-    def __init__(
-        self, bell: Bell, stopped: Callable[[], bool] = lambda: False, peers: Sequence[Peer] = ()
-    ) -> None:
+    def __init__(self, bell: Bell, stopped: Callable[[], bool] = lambda: False, peers: Sequence[Peer] = ()) -> None:
         self.bell = bell
         self._stopped = stopped
         self._peers = {peer.descriptor: peer for peer in peers}

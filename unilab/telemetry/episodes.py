@@ -61,9 +61,7 @@ class EpisodeWindow:
             "rollout/ep_len_mean": _mean(episode.length for episode in episodes),
             "rollout/terminated_rate": _mean(episode.terminated for episode in episodes),
             "rollout/truncated_rate": _mean(episode.truncated for episode in episodes),
-        } | {
-            f"rollout/{name}": _mean(e.metrics[name] for e in episodes if name in e.metrics) for name in names
-        }
+        } | {f"rollout/{name}": _mean(e.metrics[name] for e in episodes if name in e.metrics) for name in names}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, as plain numbers, strings, lists and dicts."""

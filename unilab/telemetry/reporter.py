@@ -48,9 +48,7 @@ class Reporter:
         self._writers = writers
         self._total_steps = total_steps
 
-    def write(
-        self, env_steps: int, scalars: Mapping[str, float], *, to_console: bool, to_files: bool = True
-    ) -> None:
+    def write(self, env_steps: int, scalars: Mapping[str, float], *, to_console: bool, to_files: bool = True) -> None:
         """Send one step's scalars, the console first: the files may take a moment to open.
 
         Raises:

@@ -1,8 +1,8 @@
 """Versioned weights in shared memory: one writer, many readers, no lock (DESIGN.md, contract 3).
 
 A 64-byte header, then two slots. A version is written over the older of the two snapshots, so the one before it
-stays whole meanwhile. Each slot has a sequence number (odd while it is written), its version and a checksum of its bytes.
-A reader copies the slot, looks at the sequence again and compares the checksum, and starts over if either
+stays whole meanwhile. Each slot has a sequence number (odd while it is written), its version and a checksum of its
+bytes. A reader copies the slot, looks at the sequence again and compares the checksum, and starts over if either
 moved: a torn snapshot is never acted on, whatever order another processor sees the stores in. Nobody waits for
 anybody: killing the writer in the middle of a write leaves the other slot, killing a reader leaves nothing.
 
@@ -140,8 +140,7 @@ class WeightReader:
                 self.version = version
                 return version
         raise UnilabError(
-            f"weight version {version} is not in the block; the newest is {self._block.latest} "
-            f"and {SLOTS} are kept"
+            f"weight version {version} is not in the block; the newest is {self._block.latest} and {SLOTS} are kept"
         )
 
     def fetch_if_newer(self) -> int:

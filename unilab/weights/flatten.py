@@ -87,9 +87,7 @@ class FlatState:
         state = self.module.state_dict(keep_vars=True)
         for entry in self.manifest.entries:
             if entry.nbytes and state[entry.name].data_ptr() != self.buffer.data_ptr() + entry.offset:
-                raise RuntimeError(
-                    f"{entry.name} was replaced and would not be published; change it in place"
-                )
+                raise RuntimeError(f"{entry.name} was replaced and would not be published; change it in place")
 
 
 def _refuse_shared(state: Mapping[str, Tensor]) -> None:

@@ -51,7 +51,12 @@ class Link:
 
 
 def child_main(
-    name: str, conn: Connection, bell: Bell, parent_pid: int, target: Callable[..., None], args: tuple[Any, ...]
+    name: str,
+    conn: Connection,
+    bell: Bell,
+    parent_pid: int,
+    target: Callable[..., None],
+    args: tuple[Any, ...],
 ) -> None:
     """Run ``target(link, *args)`` and tell the parent how it failed, if it does."""
     os.setpgid(0, 0)

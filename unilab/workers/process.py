@@ -23,7 +23,7 @@ from typing import Any
 
 from unilab.errors import WorkerDied
 from unilab.shm import Bell, Peer, Waiter
-from unilab.workers.child import MARKER, Link, child_main, kill_marked
+from unilab.workers.child import MARKER, child_main, kill_marked
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -136,7 +136,10 @@ class Worker:
 def _describe_exit(code: int | None) -> str:
     if code is None or code >= 0:
         return f"ended too early with exit code {code}"
-    number = signal.Signals(-code)
+    try:
+        number = signal.Signals(-code)
+    except ValueError:  # most real-time signals have no name
+        return f"was killed by signal {-code}"
     cause = _LIKELY_CAUSE.get(number)
     return f"was killed by signal {-code} ({number.name})" + (f": {cause}" if cause else "")
 

@@ -1,8 +1,8 @@
 """What a collector reports: rows in shared memory, tagged with their chunk (DESIGN.md, contract 10).
 
-There is no queue, so nothing can fill up and block, and what the learner logs at tick t (all that is tagged with chunks up
-to t) does not depend on when anything arrived. The episode table is as large as the rows that can be appended
-between two looks of the learner, and an episode takes at least one row: it cannot overflow.
+There is no queue, so nothing can fill up and block, and what the learner logs at tick t (all that is tagged with
+chunks up to t) does not depend on when anything arrived. The episode table is as large as the rows that can be
+appended between two looks of the learner, and an episode takes at least one row: it cannot overflow.
 """
 
 from __future__ import annotations

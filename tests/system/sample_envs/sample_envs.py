@@ -151,7 +151,20 @@ class Seeds(Plain):
         return super().reset(seed=seed)
 
 
-for kind in (Plain, Raises, Exits, Dies, Crashes, Hangs, HasHelper, ForkedChild, Jitters, BadValue, Asks, Seeds):
+for kind in (
+    Plain,
+    Raises,
+    Exits,
+    Dies,
+    Crashes,
+    Hangs,
+    HasHelper,
+    ForkedChild,
+    Jitters,
+    BadValue,
+    Asks,
+    Seeds,
+):
     gym.register(f"{kind.__name__}-v0", entry_point=kind, max_episode_steps=25)
 
 

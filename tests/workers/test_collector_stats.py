@@ -1,0 +1,111 @@
+"""What a collector reports is taken once, in order, and by chunk, whenever it arrived."""
+
+import numpy as np
+import pytest
+
+from unilab.errors import BlockFreed
+from unilab.workers.stats import SPANS, CollectorStats
+
+
+@pytest.fixture
+def stats():
+    stats = CollectorStats(max_episodes=5, episode_columns=2)
+    yield stats
+    stats.free()
+
+
+def episodes(*numbers):
+    """Episode e is [e, 10 e]."""
+    return np.array([[number, 10.0 * number] for number in numbers])
+
+
+def taken(stats, chunk):
+    return stats.take_episodes(chunk)[:, 0].tolist()
+
+
+def test_nothing_reported_is_nothing_taken(stats):
+    rows = stats.take_episodes(7)
+
+    assert rows.shape == (0, 2)
+
+
+def test_episodes_are_taken_once_and_in_order(stats):
+    stats.add_episodes(0, episodes(1, 2))
+    stats.add_episodes(0, episodes())
+    stats.add_episodes(1, episodes(3))
+
+    assert stats.take_episodes(1).tolist() == [[1, 10], [2, 20], [3, 30]]
+    assert taken(stats, 1) == []
+
+
+def test_episodes_of_a_later_chunk_wait_for_their_tick(stats):
+    stats.add_episodes(1, episodes(1))
+    stats.add_episodes(2, episodes(2, 3))
+
+    assert taken(stats, 0) == []
+    assert taken(stats, 1) == [1]
+    assert taken(stats, 1) == []
+    assert taken(stats, 2) == [2, 3]
+
+
+def test_the_table_is_used_round_and_round(stats):
+    for chunk in range(20):
+        stats.add_episodes(chunk, episodes(*range(3 * chunk, 3 * chunk + 3)))
+        assert taken(stats, chunk) == [3 * chunk, 3 * chunk + 1, 3 * chunk + 2]
+
+
+def test_a_full_table_is_taken_whole(stats):
+    stats.add_episodes(0, episodes(1, 2, 3))
+    assert taken(stats, 0) == [1, 2, 3]
+    stats.add_episodes(1, episodes(4, 5, 6, 7, 8))
+
+    assert taken(stats, 1) == [4, 5, 6, 7, 8]
+
+
+def test_what_was_taken_does_not_change_when_the_table_is_used_again(stats):
+    stats.add_episodes(0, episodes(1, 2, 3, 4, 5))
+    rows = stats.take_episodes(0)
+    stats.add_episodes(1, episodes(6, 7, 8, 9, 10))
+
+    assert rows[:, 0].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_the_time_of_a_chunk_is_kept_beside_that_of_the_next(stats):
+    for chunk in range(10):
+        stats.add_chunk(chunk, {"act": float(chunk), "env_step": 100.0 + chunk})
+        for known in range(max(0, chunk - 1), chunk + 1):
+            seconds = stats.seconds(known)
+            assert list(seconds) == list(SPANS)
+            assert (seconds["act"], seconds["env_step"], seconds["append"]) == (known, 100.0 + known, 0.0)
+
+
+def test_rewards_add_up_in_float64(stats):
+    stats.add_reward(2.0**53)
+    stats.add_reward(-(2.0**53))
+    for _ in range(10):
+        stats.add_reward(0.5)
+
+    assert stats.reward_sum == 5.0
+
+
+def test_both_sides_see_the_same_memory(stats):
+    learner = CollectorStats.__new__(CollectorStats)
+    learner.__setstate__(stats.__getstate__())
+    stats.add_episodes(3, episodes(1))
+    stats.add_reward(1.5)
+
+    assert learner.take_episodes(3).tolist() == [[1, 10]]
+    assert learner.reward_sum == 1.5
+    assert taken(stats, 3) == [1]  # each side knows for itself what it has taken
+
+
+def test_bytes_by_hand():
+    # cursor 8 -> 64, reward 8 -> 64, 4 chunks x 5 parts x 8 = 160 -> 192, 5 episodes x (1 + 2) x 8 = 120 -> 128
+    assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 192 + 128
+
+
+def test_freed_statistics_say_so(stats):
+    stats.free()
+
+    with pytest.raises(BlockFreed, match="collector stats"):
+        stats.take_episodes(0)
