@@ -345,9 +345,10 @@ def test_the_program_trains_lists_its_usage_and_knows_no_other_command(monkeypat
     assert "unknown command 'trian'; did you mean 'train'?" in capsys.readouterr().err
 
 
-def test_the_config_that_was_parsed_is_what_runs(monkeypatch):
+def test_the_config_that_was_parsed_is_what_runs(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr("unilab.session.run", lambda cfg: seen.append(cfg) or 7)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "run", lambda cfg: seen.append(cfg) or 7)
 
     assert train_main(["--seed", "3"]) == 7
     assert seen == [parse(["--seed", "3"])]

@@ -100,11 +100,9 @@ class World:
 
     def _gather_row_by_row(self, gather):
         def gather_slowly(numbers, out):
-            versions = np.empty(len(numbers), np.int64)
             for i in range(len(numbers)):
                 self.pause()
-                versions[i : i + 1] = gather(numbers[i : i + 1], out[i : i + 1])
-            return versions
+                gather(numbers[i : i + 1], out[i : i + 1])
 
         return gather_slowly
 
@@ -203,7 +201,7 @@ def learn(world, pacer, pipeline, *, eager=False):
         for minibatch in batch.split(BATCH):
             world.pause()
             update(world.net, minibatch)
-        world.log.append(("tick", tick, batch.rows.tolist(), batch.packed.mean_version))
+        world.log.append(("tick", tick, batch.rows.tolist(), batch.packed.versions.tolist()))
         pipeline.release(batch)
         world.net.version.fill_(tick)
         world.writer.publish(tick)

@@ -5,7 +5,6 @@ import io
 import numpy as np
 import pytest
 import torch
-from unilab.telemetry.split import TimeSplit
 
 from unilab import progress as progress_module
 from unilab.errors import NonFinite
@@ -40,11 +39,23 @@ class Clock:
 
 
 class Rig:
+    """A run's progress, its clock started at 0 env steps."""
+
     def __init__(self, clock, log_every=100):
         self.clock = clock
         self.metrics, self.spy, self.stream = Metrics(), Spy(), io.StringIO()
         reporter = Reporter(Console(self.stream), [self.spy])
         self.progress = Progress(reporter, self.metrics, ("is_success",), log_every=log_every)
+        self.write(0, 0)
+
+    def write(self, env_steps, updates=1, *, reward_sum=0.0, seconds=None, last=False):
+        self.clock.now += 0.001
+        self.progress.write(env_steps, updates, reward_sum=reward_sum, seconds=seconds or {}, last=last)
+
+    def tick(self, env_steps, **kwargs):
+        """As the runtime does after a tick."""
+        if self.progress.due(env_steps):
+            self.write(env_steps, **kwargs)
 
     def add_losses(self, **losses):
         self.metrics.add({name: torch.tensor(float(value)) for name, value in losses.items()})
@@ -85,47 +96,50 @@ def episodes(*rows):
 
 def test_files_are_written_when_env_steps_cross_the_interval(rig):
     for env_steps in (60, 99, 100, 150, 199, 230, 290, 300):
-        rig.progress.write_if_due(env_steps, updates=1)
+        rig.tick(env_steps)
 
     assert rig.steps == [100, 230, 300]
 
 
+def test_the_first_call_only_starts_the_clocks(rig):
+    assert rig.spy.rows == []
+    assert rig.lines == []
+
+
 def test_no_step_is_written_twice(rig):
-    rig.progress.write_if_due(100, updates=1)
-    rig.progress.write_if_due(100, updates=1)
-    rig.progress.write_if_due(100, updates=1, force=True)
-    rig.progress.write_if_due(130, updates=1, force=True)
-    rig.progress.write_if_due(130, updates=1, force=True)
+    for env_steps, last in [(100, False), (100, False), (100, True), (130, True), (130, True)]:
+        if rig.progress.due(env_steps) or last:
+            rig.write(env_steps, last=last)
 
     assert rig.steps == [100, 130]
 
 
-def test_the_console_speaks_after_two_seconds_and_then_not_more_often(rig):
-    rig.progress.start_clock(0)
+def test_the_console_speaks_after_two_seconds_and_then_as_often(rig):
     spoken = []
-    for tenth in range(60):
+    for tenth in range(1, 60):
         rig.clock.now = 1000.0 + tenth / 10
         before = len(rig.lines)
-        rig.progress.write_if_due(tenth, updates=tenth)
+        rig.tick(tenth)
         if len(rig.lines) > before:
             spoken.append(tenth)
 
-    assert spoken == [20, 40]
+    assert spoken == [20, 41]  # a write takes a millisecond here, and a late one shifts the rest
 
 
-def test_the_end_is_always_said(rig):
-    rig.progress.write_if_due(40, updates=1, force=True)
+def test_the_end_is_always_said_and_written(rig):
+    rig.write(40, last=True)
 
     assert len(rig.lines) == 1
     assert rig.lines[0].startswith("env_steps=40")
+    assert rig.steps == [40]
 
 
-def test_the_prefill_is_said_at_once_after_two_seconds_and_at_its_end(rig):
+def test_the_prefill_is_said_every_few_seconds_and_at_its_end(rig):
     said = []
     for second, env_steps in [(0, 10), (1, 20), (2, 30), (3, 40), (11.9, 50), (12, 60), (12.5, 100)]:
         rig.clock.now = 1000.0 + second
         before = len(rig.lines)
-        rig.progress.prefill(env_steps, 100, reward_mean=-1.5)
+        rig.progress.prefill(env_steps, 100, reward_sum=-1.5 * env_steps)
         if len(rig.lines) > before:
             said.append(env_steps)
 
@@ -146,7 +160,7 @@ def test_an_evaluation_goes_to_console_and_files(rig):
 
 def test_episodes_and_their_metrics_become_means(rig):
     rig.progress.add_episodes(episodes([0, -10, 5, 1, 0, 1.0], [1, -30, 7, 0, 1, np.nan]))
-    rig.progress.write_if_due(100, updates=9)
+    rig.tick(100)
 
     assert rig.last["rollout/ep_rew_mean"] == -20
     assert rig.last["rollout/ep_len_mean"] == 6
@@ -156,7 +170,7 @@ def test_episodes_and_their_metrics_become_means(rig):
 
 
 def test_before_the_first_episode_has_ended_there_are_no_returns(rig):
-    rig.progress.write_if_due(100, updates=9)
+    rig.tick(100)
 
     assert not [name for name in rig.last if name.startswith("rollout/ep_")]
 
@@ -164,37 +178,44 @@ def test_before_the_first_episode_has_ended_there_are_no_returns(rig):
 def test_losses_are_means_since_the_last_write(rig):
     rig.add_losses(critic_loss=1.0)
     rig.add_losses(critic_loss=3.0)
-    rig.progress.write_if_due(100, updates=2)
+    rig.tick(100, updates=2)
     rig.add_losses(critic_loss=10.0)
-    rig.progress.write_if_due(200, updates=3)
+    rig.tick(200, updates=3)
 
     assert [row["train/critic_loss"] for _, row in rig.spy.rows] == [2.0, 10.0]
     assert [row["train/n_updates"] for _, row in rig.spy.rows] == [2.0, 3.0]
     assert [row["time/total_timesteps"] for _, row in rig.spy.rows] == [100.0, 200.0]
 
 
-def test_rewards_and_row_ages_are_means_over_the_ticks_since_the_last_write(rig):
-    for reward, age in [(1.0, 4.0), (2.0, float("nan")), (6.0, 8.0)]:  # a tick without rows has no age
-        rig.progress.add_tick(reward, age)
-    rig.progress.write_if_due(100, updates=2)
+def test_the_reward_per_step_is_over_the_rows_since_the_last_write(rig):
+    rig.tick(100, reward_sum=50.0)
+    rig.tick(150, reward_sum=1000.0)  # not due
+    rig.tick(300, reward_sum=-50.0)
 
-    assert rig.last["rollout/reward_per_step"] == 3.0
-    assert rig.last["lag/row_age"] == 6.0
-    rig.progress.write_if_due(200, updates=2)
+    assert [row["rollout/reward_per_step"] for _, row in rig.spy.rows] == [0.5, -0.5]
+
+
+def test_the_row_age_is_the_learners_version_less_that_of_the_rows(rig):
+    rig.progress.add_batch(8, np.array([1, 3]))  # tick 8 starts from version 7: ages 6 and 4
+    rig.progress.add_batch(9, np.array([], np.int64))  # a tick without rows has no age
+    rig.progress.add_batch(10, np.array([-1, -1]))  # random actions count as version 0: 9 and 9
+    rig.tick(100)
+
+    assert rig.last["lag/row_age"] == 7.0
+    rig.tick(200)
     assert "lag/row_age" not in rig.last
 
 
 def test_speeds_are_steps_and_updates_over_the_wall_time_since_the_last_write(rig):
-    rig.progress.start_clock(50)
-    rig.clock.now += 4.0
-    rig.progress.write_if_due(250, updates=100)
-    assert rig.last["time/fps"] == 50.0
-    assert rig.last["perf/updates_per_s"] == 25.0
+    rig.clock.now += 3.999
+    rig.tick(200, updates=100)
+    assert rig.last["time/fps"] == pytest.approx(50.0)
+    assert rig.last["perf/updates_per_s"] == pytest.approx(25.0)
 
-    rig.clock.now += 10.0
-    rig.progress.write_if_due(350, updates=130)
-    assert rig.last["time/fps"] == 10.0
-    assert rig.last["perf/updates_per_s"] == 3.0
+    rig.clock.now += 9.999
+    rig.tick(300, updates=130)
+    assert rig.last["time/fps"] == pytest.approx(10.0)
+    assert rig.last["perf/updates_per_s"] == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -203,7 +224,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_is_named(rig, value):
     rig.add_losses(critic_loss=1.0, actor_loss=value)
 
     with pytest.raises(NonFinite, match=rf"train/actor_loss became {value} by env step 1,200 \(update 1,100\)"):
-        rig.progress.write_if_due(1200, updates=1100)
+        rig.tick(1200, updates=1100)
     assert rig.spy.rows == []
 
 
@@ -215,43 +236,31 @@ def shares(row, role):
     return {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
 
 
-def test_the_shares_of_each_role_add_up_to_the_wall_time(rig):
-    rig.progress.start_clock(0)
-    rig.progress.add_seconds("learner", {"update": 3.0, "wait_batch": 1.0})
-    rig.progress.add_seconds("learner", {"update": 2.0})
-    rig.progress.add_seconds("collector", {"env_step": 4.0})
-    rig.clock.now += 10.0
-    rig.progress.write_if_due(100, updates=1)
+def test_the_shares_of_each_role_add_up_to_the_wall_time_since_the_last_write(rig):
+    rig.clock.now += 9.999
+    rig.tick(100, seconds={"learner": {"update": 5.0, "wait_batch": 1.0}, "collector": {"env_step": 4.0}})
+    assert shares(rig.last, "learner") == pytest.approx(
+        {"update_share": 0.5, "wait_batch_share": 0.1, "other_share": 0.4}
+    )
+    assert shares(rig.last, "collector") == pytest.approx({"env_step_share": 0.4, "other_share": 0.6})
 
-    learner, collector = shares(rig.last, "learner"), shares(rig.last, "collector")
-    assert learner == {"update_share": 0.5, "wait_batch_share": 0.1, "other_share": pytest.approx(0.4)}
-    assert collector == {"env_step_share": 0.4, "other_share": 0.6}
-
-
-def test_the_time_of_the_prefill_is_no_part_of_the_first_shares(rig):
-    rig.progress.add_seconds("collector", {"env_step": 30.0, "act": 10.0})
-    rig.progress.start_clock(100)
-    rig.progress.add_seconds("collector", {"env_step": 4.0})
-    rig.clock.now += 10.0
-    rig.progress.write_if_due(200, updates=1)
-
-    assert shares(rig.last, "collector") == {"env_step_share": 0.4, "other_share": 0.6}
+    rig.clock.now += 4.999
+    rig.tick(200, seconds={"learner": {"update": 9.0, "wait_batch": 1.0}, "collector": {"env_step": 4.5}})
+    assert shares(rig.last, "learner") == pytest.approx(
+        {"update_share": 0.8, "wait_batch_share": 0.0, "other_share": 0.2}
+    )
+    assert shares(rig.last, "collector") == pytest.approx({"env_step_share": 0.1, "other_share": 0.9})
+    assert sum(shares(rig.last, "learner").values()) == 1.0
 
 
-def test_a_split_adds_up_to_one_and_starts_anew():
-    split = TimeSplit()
-    split.add({"a": 1.0, "b": 2.0})
-    split.add({"b": 3.0})
+def test_the_time_of_the_prefill_is_no_part_of_the_first_shares(clock):
+    rig = Rig.__new__(Rig)
+    rig.clock = clock
+    rig.metrics, rig.spy, rig.stream = Metrics(), Spy(), io.StringIO()
+    rig.progress = Progress(Reporter(Console(rig.stream), [rig.spy]), rig.metrics, (), log_every=100)
+    rig.write(50, seconds={"collector": {"env_step": 30.0, "act": 10.0}})
+    rig.clock.now += 9.999
+    rig.tick(200, seconds={"collector": {"env_step": 34.0, "act": 10.0}})
 
-    taken = split.take_shares(10.0)
-    assert taken == {"a": 0.1, "b": 0.5, "other": pytest.approx(0.4)}
-    assert sum(taken.values()) == 1.0
-    assert split.take_shares(10.0) == {"other": 1.0}
-
-
-def test_a_split_over_no_time_has_no_shares():
-    split = TimeSplit()
-    split.add({"a": 1.0})
-
-    assert split.take_shares(0.0) == {}
-    assert split.take_shares(2.0) == {"a": 0.5, "other": 0.5}
+    assert shares(rig.last, "collector") == pytest.approx({"env_step_share": 0.4, "act_share": 0.0, "other_share": 0.6})
+    assert rig.last["time/fps"] == pytest.approx(15.0)

@@ -18,6 +18,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from unilab.algos.registry import ALGORITHMS
 from unilab.config import TrainConfig, check, load_file, parse_count, preset_path
 from unilab.errors import ConfigError, UnilabError, nearest
+from unilab.session import run
 
 ALIASES = {
     "-n": "--total-steps",
@@ -59,8 +60,9 @@ def train_main(argv: Sequence[str] | None = None) -> int:
     except UnilabError as error:
         sys.stderr.write(f"unilab: {error}\n")
         return error.exit_code
-    from unilab.session import run  # torch and simulators only once the arguments are good
-
+    except BrokenPipeError:  # `--help | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return run(cfg)
 
 
@@ -143,8 +145,8 @@ def _flags() -> set[str]:
     for field in dataclasses.fields(TrainConfig):
         prefix = "" if field.name in FLAT else f"{field.name}."
         inner = _names_of(field.name)
-        names = [prefix + name for name in inner] or [field.name.replace("_", "-")]
-        flags |= {f"--{name}" for name in names} | {f"--no-{name}" for name in names}
+        names = inner or [field.name.replace("_", "-")]
+        flags |= {f"--{prefix}{name}" for name in names} | {f"--{prefix}no-{name}" for name in names}
     return flags
 
 

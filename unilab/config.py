@@ -118,6 +118,7 @@ def check(cfg: TrainConfig) -> None:
         "total_steps": cfg.total_steps,
         "num_envs": cfg.env.num_envs,
         "steps_per_tick": cfg.pacing.steps_per_tick,
+        "utd": cfg.pacing.utd,
         "stall_limit_s": cfg.pacing.stall_limit_s,
         "batch_size": cfg.replay.batch_size,
         "buffer_size": cfg.replay.buffer_size,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from unilab.algos.base import PolicySpec
 from unilab.algos.registry import make_learner
-from unilab.budget import keep_freed_memory, thread_budget
+from unilab.budget import ThreadBudget, keep_freed_memory, thread_budget
 from unilab.checkpoint import Checkpoints
 from unilab.config import TrainConfig, check, dump, update_gflop
 from unilab.digest import all_finite, digest
@@ -74,13 +74,14 @@ def open_runtime(cfg: TrainConfig) -> Iterator[Runtime]:
     """
     check(cfg)
     device = pick_device(cfg.device)
+    threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
     spec = probe(cfg.env)
     check_run_memory(cfg, spec)
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
         raise ConfigError(f"no run directory can be made in log_dir={cfg.log_dir}: {error}") from error
-    rt = Runtime(cfg, spec, device, run_dir)
+    rt = Runtime(cfg, spec, device, threads, run_dir)
     try:
         rt.open()
         yield rt
@@ -119,7 +120,9 @@ class RingSource:
 class Runtime:
     """The parts of a run as the main loop uses them; made by ``open_runtime``."""
 
-    def __init__(self, cfg: TrainConfig, spec: EnvSpec, device: torch.device, run_dir: Path) -> None:
+    def __init__(
+        self, cfg: TrainConfig, spec: EnvSpec, device: torch.device, threads: ThreadBudget, run_dir: Path
+    ) -> None:
         self.cfg = cfg
         self.run_dir = run_dir
         self.schedule = cfg.schedule()
@@ -128,7 +131,7 @@ class Runtime:
         self._spec = spec
         self._device = device
         self._console = Console(sys.stdout)
-        self._threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
+        self._threads = threads
         self._stack = ExitStack()
         self._tick = 0  # last finished
         self._ready = False
@@ -141,11 +144,11 @@ class Runtime:
 
     def open(self) -> None:
         """Take shared memory, start the collector, open telemetry."""
+        self._open_signals()
         keep_freed_memory()
         torch.set_num_threads(self._threads.learner)
         (self.run_dir / "config.yaml").write_text(dump(self.cfg))
         write_json(self.run_dir / "meta.json", origin() | {"device": str(self._device)})
-        self._open_signals()
         self._open_memory()
         # The collector imports and builds its envs while the learner builds its networks.
         self._open_learner()
@@ -155,6 +158,9 @@ class Runtime:
         self._ready = True
 
     def _open_signals(self) -> None:
+        self._counters = Counters(COUNTERS)
+        self._counters["granted"] = self._counters["finished"] = -1
+        self._stack.callback(self._counters.free)
         self._bell = Bell()
         self._packer_bell = Bell()
         self._collector_bell = Bell()
@@ -164,15 +170,13 @@ class Runtime:
 
     def _open_memory(self) -> None:
         cfg, layout = self.cfg, row_layout(self._spec)
-        self._counters = Counters(COUNTERS)
-        self._counters["granted"] = self._counters["finished"] = -1
         self.ring = Ring(cfg.replay.buffer_size, layout)
         self._stats = CollectorStats(
             episode_capacity(self.schedule), len(EPISODE_COLUMNS) + len(self._spec.metric_names)
         )
         rows = max(1, self.schedule.max_updates * cfg.replay.batch_size)
         self._slots = Arrays([Field("host", (SLOTS, rows, layout.width), "float32")], "staging slots")
-        for owner in (self._counters, self.ring, self._stats, self._slots):
+        for owner in (self.ring, self._stats, self._slots):
             self._stack.callback(owner.free)
 
     def _open_learner(self) -> None:

@@ -1,11 +1,10 @@
 """A pack is a draw and a gather, straight into the slot; what it reports is worked out by hand."""
 
-import math
-
 import numpy as np
 import pytest
 
-from unilab.replay import Packed, Ring, RowLayout, UniformSampler, pack
+from unilab.replay import Ring, RowLayout, UniformSampler, pack
+from unilab.replay.pack import AGE_SAMPLE
 from unilab.replay.ring import RANDOM_POLICY
 
 LAYOUT = RowLayout(obs_dim=1, action_dim=1)
@@ -55,29 +54,28 @@ def test_only_the_slot_is_written(ring, sampler):
     assert (host[1:4] >= 0).all()
 
 
-def test_the_report_names_tick_rows_watermark_and_mean_version(ring, sampler):
+def report(packed):
+    return packed.tick, packed.rows, packed.watermark, packed.versions.tolist()
+
+
+def test_the_report_names_tick_rows_watermark_and_versions(ring, sampler):
     out = np.empty((5, LAYOUT.width), np.float32)
 
-    assert pack(ring, sampler, out, tick=3, low=8, high=10) == Packed(3, 5, 10, 5.0)
-    assert pack(ring, sampler, out, tick=4, low=4, high=8) == Packed(4, 5, 8, 2.0)
+    assert report(pack(ring, sampler, out, tick=3, low=8, high=10)) == (3, 5, 10, [5] * 5)
+    assert report(pack(ring, sampler, out, tick=4, low=4, high=8)) == (4, 5, 8, [2] * 5)
+    assert report(pack(ring, sampler, out, tick=5, low=2, high=4)) == (5, 5, 4, [RANDOM_POLICY] * 5)
 
 
-def test_random_rows_count_as_version_0(ring, sampler):
-    out = np.empty((5, LAYOUT.width), np.float32)
-
-    assert pack(ring, sampler, out, tick=1, low=2, high=4).mean_version == 0.0
-
-
-def test_the_mean_version_is_over_the_drawn_rows(ring, sampler):
+def test_the_versions_are_those_of_the_first_rows_in_order(ring, sampler):
     out = np.empty((400, LAYOUT.width), np.float32)
     packed = pack(ring, sampler, out, tick=1, low=2, high=10)
 
-    versions = [{True: 0, False: 2}[row < 4] if row < 8 else 5 for row in out[:, 0]]
-    assert packed.mean_version == pytest.approx(sum(versions) / 400)
+    expected = [RANDOM_POLICY if row < 4 else 2 if row < 8 else 5 for row in out[:, 0]]
+    assert packed.versions.tolist() == expected[:AGE_SAMPLE]
+    assert set(packed.versions.tolist()) == {RANDOM_POLICY, 2, 5}
 
 
-def test_a_batch_without_rows_draws_nothing_and_has_no_mean_version(ring, sampler):
-    packed = pack(ring, sampler, np.empty((0, LAYOUT.width), np.float32), tick=1, low=2, high=10)
+def test_a_batch_without_rows_is_packed_all_the_same(ring, sampler):
+    out = np.empty((0, LAYOUT.width), np.float32)
 
-    assert (packed.tick, packed.rows, packed.watermark) == (1, 0, 10)
-    assert math.isnan(packed.mean_version)
+    assert report(pack(ring, sampler, out, tick=1, low=2, high=10)) == (1, 0, 10, [])

@@ -49,9 +49,10 @@ def append(ring, count, version=0, layout=LAYOUT):
 
 
 def gathered(ring, numbers, layout=LAYOUT):
+    numbers = np.asarray(numbers, np.int64)
     out = np.empty((len(numbers), layout.width), np.float32)
-    versions = ring.gather(np.asarray(numbers, np.int64), out)
-    return out, versions
+    ring.gather(numbers, out)
+    return out, ring.versions_of(numbers)
 
 
 @pytest.fixture(params=["memfd", "unlinked_file"])

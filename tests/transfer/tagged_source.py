@@ -30,7 +30,7 @@ class TaggedSource:
     def pack(self, tick, out):
         self.threads.add(threading.current_thread().name)
         out[:] = tags(tick, len(out))[:, None]
-        return Packed(tick=tick, rows=len(out), watermark=1000 + tick, mean_version=float(tick))
+        return Packed(tick, len(out), watermark=1000 + tick, versions=np.full(2, tick))
 
 
 def fresh_host(slots=2):

@@ -15,7 +15,7 @@ def batch_of(layout, count):
     rows = (100.0 * np.arange(layout.width) + np.arange(count)[:, None]).astype(np.float32)
     rows[:, layout.columns["terminated"].start] = np.arange(count) % 2
     rows[:, layout.columns["truncated"].start] = np.arange(count) // 2 % 2
-    return Batch(torch.from_numpy(rows), layout, Packed(7, count, 1000, 5.0), slot=1)
+    return Batch(torch.from_numpy(rows), layout, Packed(7, count, 1000, np.full(2, 5)), slot=1)
 
 
 def test_each_column_is_where_the_layout_says():

@@ -72,12 +72,8 @@ def test_a_batch_has_the_rows_of_its_tick_and_says_what_they_are(pipeline):
     pipeline.prefetch(1)
     batch = pipeline.take(1)
 
-    assert (batch.tick, batch.packed.rows, batch.packed.watermark, batch.packed.mean_version) == (
-        1,
-        4,
-        1001,
-        1.0,
-    )
+    assert (batch.tick, batch.packed.rows, batch.packed.watermark) == (1, 4, 1001)
+    assert batch.packed.versions.tolist() == [1, 1]
     assert batch.rows.tolist() == [[100 + i] * LAYOUT.width for i in range(4)]
 
 

@@ -70,13 +70,26 @@ def test_what_was_taken_does_not_change_when_the_table_is_used_again(stats):
     assert rows[:, 0].tolist() == [1, 2, 3, 4, 5]
 
 
-def test_the_time_of_a_chunk_is_kept_beside_that_of_the_next(stats):
+def test_sums_up_to_a_chunk_are_kept_beside_those_up_to_the_next(stats):
     for chunk in range(10):
-        stats.add_chunk(chunk, {"act": float(chunk), "env_step": 100.0 + chunk})
+        stats.add_reward(10.0)
+        stats.finish_chunk(chunk, {"act": 1.0, "env_step": 2.0 + chunk % 2})
         for known in range(max(0, chunk - 1), chunk + 1):
-            seconds = stats.seconds(known)
+            reward, seconds = stats.totals(known)
+            assert reward == 10.0 * (known + 1)
             assert list(seconds) == list(SPANS)
-            assert (seconds["act"], seconds["env_step"], seconds["append"]) == (known, 100.0 + known, 0.0)
+            # env_step: 2, 3, 2, 3, ...
+            assert (seconds["act"], seconds["append"]) == (known + 1, 0.0)
+            assert seconds["env_step"] == 2.0 * (known + 1) + (known + 1) // 2
+
+
+def test_rewards_of_the_chunk_that_is_coming_in_are_not_in_the_sum_of_the_last(stats):
+    stats.add_reward(1.0)
+    stats.finish_chunk(0, {})
+    stats.add_reward(100.0)
+
+    assert stats.totals(0)[0] == 1.0
+    assert stats.reward_sum == 101.0
 
 
 def test_rewards_add_up_in_float64(stats):
@@ -100,7 +113,7 @@ def test_both_sides_see_the_same_memory(stats):
 
 
 def test_bytes_by_hand():
-    # cursor 8 -> 64, reward 8 -> 64, 4 chunks x 5 parts x 8 = 160 -> 192, 5 episodes x (1 + 2) x 8 = 120 -> 128
+    # cursor and reward: 8 -> 64; 4 chunks x (1 + 5) x 8 = 192; 5 episodes x (1 + 2) x 8 = 120 -> 128
     assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 192 + 128
 
 

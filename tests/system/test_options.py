@@ -1,0 +1,239 @@
+"""Every option changes something, and no option is without such a proof."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from unilab.checkpoint import list_checkpoints
+from unilab.config import TrainConfig, overlay
+from unilab.errors import ConfigError, WorkerDied
+from unilab.rundir import RunSummary
+from unilab.train import train
+
+BASE: dict[str, Any] = {
+    "total_steps": 300,
+    "threads": 2,
+    "serial": True,
+    "env": {"env": "unilab/Toy-v0", "num_envs": 2},
+    "learner": {"hidden": [8, 8]},
+    "replay": {"batch_size": 8, "buffer_size": 100, "learning_starts": 40},
+    "evaluation": {"episodes": 0},
+}
+
+LEARNING = {
+    "total_steps": 320,
+    "seed": 1,
+    "algo": "td3",
+    "env.env": "Other-v0",
+    "env.env_kwargs": {"episode_length": 3, "ends": "terminated"},
+    "env.num_envs": 3,
+    "learner.gamma": 0.5,
+    "learner.tau": 0.5,
+    "learner.learning_rate": 1e-2,
+    "learner.policy_delay": 3,
+    "learner.hidden": [8],
+    "learner.norm_obs": True,
+    "replay.buffer_size": 90,
+    "replay.learning_starts": 60,
+    "replay.batch_size": 9,
+    "pacing.utd": 0.5,
+    "pacing.steps_per_tick": 2,
+    "sac.ent_coef": "auto_0.1",
+    "sac.target_entropy": -3.0,
+    "sac.critic_layer_norm": True,
+}
+"""Options that change what is computed, with another value."""
+
+TD3_LEARNING = {
+    "td3.exploration_noise": 0.5,
+    "td3.target_noise": 0.9,
+    "td3.noise_clip": 0.01,
+    "td3.critic_layer_norm": True,
+}
+
+
+def settings(log_dir: Path, changes: dict[str, Any]) -> TrainConfig:
+    cfg = overlay(TrainConfig(log_dir=log_dir), BASE, "test")
+    for dotted, value in changes.items():
+        section, _, name = dotted.rpartition(".")
+        cfg = overlay(cfg, {section: {name: value}} if section else {name: value}, "test")
+    return cfg
+
+
+def run(log_dir: Path, **changes: Any) -> tuple[RunSummary, Path]:
+    changes = {name.replace("__", "."): value for name, value in changes.items()}
+    summary = train(settings(log_dir, changes))
+    return summary, Path(str(summary.checkpoint)).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _other_env() -> Iterator[None]:
+    """An env that is not the toy: found in this process, which is enough in serial mode."""
+    gym.register("Other-v0", entry_point=Other, max_episode_steps=7)
+    yield
+    del gym.registry["Other-v0"]
+
+
+class Other(gym.Env[Any, Any]):
+    observation_space = gym.spaces.Dict({name: gym.spaces.Box(-1, 1, (2,), np.float32) for name in ("seen", "hidden")})
+
+    def __init__(self, bounded: bool = True) -> None:
+        size = 1.0 if bounded else np.inf
+        self.action_space = gym.spaces.Box(-size, size, (1,), np.float32)
+        self.actions: list[float] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Any:
+        return self._obs(), float(action[0]), False, False, {}
+
+    def _obs(self) -> Any:
+        return {name: self.np_random.uniform(-1, 1, 2).astype(np.float32) for name in ("seen", "hidden")}
+
+
+@pytest.fixture(scope="module")
+def base_digests(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    known: dict[str, str] = {}
+
+    def digest_of(algo: str) -> str:
+        if algo not in known:
+            known[algo] = str(run(tmp_path_factory.mktemp(algo), algo=algo)[0].learner_digest)
+        return known[algo]
+
+    return digest_of
+
+
+@pytest.mark.parametrize("name", [*LEARNING, *TD3_LEARNING])
+def test_an_option_of_learning_changes_what_is_learnt(
+    tmp_path: Path, name: str, base_digests: Callable[[str], str]
+) -> None:
+    algo = "td3" if name in TD3_LEARNING else "sac"
+    summary = train(settings(tmp_path, {"algo": algo, name: (LEARNING | TD3_LEARNING)[name]}))
+
+    assert summary.learner_digest != base_digests(algo)
+
+
+def test_critic_keys_hide_a_part_from_the_actor(tmp_path: Path) -> None:
+    all_seen, folder = run(tmp_path, env__env="Other-v0")
+    some_hidden, _ = run(tmp_path, env__env="Other-v0", env__critic_keys=["hidden"])
+
+    def first_layer(summary: RunSummary) -> torch.Size:
+        state = torch.load(Path(str(summary.checkpoint)) / "state.pt", weights_only=True)
+        return next(value for key, value in state["policy"].items() if key.endswith("weight")).shape
+
+    assert (first_layer(all_seen)[1], first_layer(some_hidden)[1]) == (4, 2)
+
+
+def test_an_action_bound_lets_an_unbounded_box_train(tmp_path: Path) -> None:
+    unbounded = {"env__env": "Other-v0", "env__env_kwargs": {"bounded": False}}
+    small, _ = run(tmp_path, env__action_bound=0.5, **unbounded)
+    large, _ = run(tmp_path, env__action_bound=4.0, **unbounded)
+
+    assert small.replay_digest != large.replay_digest  # the reward is the action in env units
+
+
+def test_files_are_written_as_often_as_asked(tmp_path: Path) -> None:
+    _, folder = run(tmp_path, log_every=50, save_every=40, keep=3)
+    rows = list(csv.DictReader((folder / "progress.csv").open()))
+
+    assert len(rows) == 6
+    assert [path.name for path in list_checkpoints(folder / "checkpoints")] == [
+        "step_000000000242",
+        "step_000000000282",
+        "step_000000000300",
+    ]
+    _, folder = run(tmp_path, log_every=150, save_every=0, keep=0)
+    assert len(list(csv.DictReader((folder / "progress.csv").open()))) == 2
+    assert len(list_checkpoints(folder / "checkpoints")) == 1
+
+
+def test_name_and_log_dir_say_where(tmp_path: Path) -> None:
+    _, folder = run(tmp_path / "there", name="mine")
+
+    assert folder == tmp_path / "there/unilab-Toy-v0/sac/mine"
+
+
+def test_a_trace_is_written_on_request(tmp_path: Path) -> None:
+    with_trace, folder = run(tmp_path, trace=True)
+    without, _ = run(tmp_path, trace=False)
+
+    assert with_trace.trace == str(folder / "trace.json")
+    assert without.trace is None
+
+
+def test_evaluation_episodes_give_the_final_evaluation(tmp_path: Path) -> None:
+    assert run(tmp_path)[0].final_eval_mean is None
+    assert run(tmp_path, evaluation__episodes=2)[0].final_eval_mean is not None
+
+
+def test_threads_are_the_learners_and_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = torch.get_num_threads()
+    try:
+        run(tmp_path, threads=3, replay__batch_size=400, learner__hidden=[256, 256], total_steps=44)
+        assert torch.get_num_threads() == 2
+        assert "threads: learner 2, collector 1" in capsys.readouterr().out
+        run(tmp_path, threads=1)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_device_is_where_the_learner_computes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, device="cpu")
+    assert "device  cpu;" in capsys.readouterr().out
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="cuda"):
+            run(tmp_path, device="cuda")
+
+
+def test_serial_starts_no_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, serial=True)
+    assert "serial:" in capsys.readouterr().out
+    run(tmp_path, serial=False)
+    assert "lockstep:" in capsys.readouterr().out
+
+
+def test_vec_async_steps_each_env_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "sample_envs"))
+    monkeypatch.setenv("SAMPLE_ENV_OUT", str(tmp_path))
+    pids = []
+    for vec in ("sync", "async"):
+        (tmp_path / "notes.jsonl").unlink(missing_ok=True)
+        run(tmp_path, serial=False, env__env="sample_envs:Seeds-v0", env__vec=vec)
+        notes = (tmp_path / "notes.jsonl").read_text().splitlines()
+        pids.append(len({line.rpartition('"pid": ')[2] for line in notes}))
+
+    assert pids[1] == pids[0] + 1  # two envs in two processes instead of one
+
+
+def test_stall_limit_is_how_long_a_quiet_collector_is_awaited(tmp_path: Path) -> None:
+    with pytest.raises(WorkerDied, match="no data from collector-0 .* for 1 s"):
+        run(tmp_path, serial=False, env__env_kwargs={"step_ms": 3_000.0}, pacing__stall_limit_s=1.0)
+
+
+def test_no_option_is_without_proof() -> None:
+    proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
+    proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.episodes"}
+    proven |= {"pacing.stall_limit_s"}
+
+    assert proven == set(leaves(TrainConfig()))
+
+
+def leaves(config: Any, prefix: str = "") -> Iterator[str]:
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from leaves(value, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name
