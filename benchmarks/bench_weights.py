@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import numpy as np
@@ -23,7 +24,9 @@ def main() -> int:
     block = WeightBlock(source.manifest)
     writer, reader = WeightWriter(block, source), WeightReader(block, target)
     versions = iter(range(10**9))
-    here, there = np.ones(source.manifest.nbytes, np.uint8), np.empty(source.manifest.nbytes, np.uint8)
+    # The yardstick writes two places in turn, as the block does: whether they fit into the cache decides a lot.
+    here = np.ones(source.manifest.nbytes, np.uint8)
+    there = itertools.cycle([np.zeros_like(here), np.zeros_like(here)])
 
     def publish() -> None:
         writer.publish(next(versions))
@@ -32,7 +35,7 @@ def main() -> int:
         reader.version = -1  # as if the newest version were news
         reader.fetch_if_newer()
 
-    seconds = interleaved({"memcpy": lambda: np.copyto(there, here), "publish": publish, "fetch": fetch})
+    seconds = interleaved({"memcpy": lambda: np.copyto(next(there), here), "publish": publish, "fetch": fetch})
     once = float(np.median(seconds["memcpy"]))
     return report(
         "weights",

@@ -143,8 +143,8 @@ def _flags() -> set[str]:
     """Every flag that there is."""
     flags = {"--help", "-h", "--preset", "--config"}
     for field in dataclasses.fields(TrainConfig):
-        prefix = "" if field.name in FLAT else f"{field.name}."
         inner = _names_of(field.name)
+        prefix = f"{field.name}." if inner and field.name not in FLAT else ""
         names = inner or [field.name.replace("_", "-")]
         flags |= {f"--{prefix}{name}" for name in names} | {f"--{prefix}no-{name}" for name in names}
     return flags

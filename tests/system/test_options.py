@@ -125,7 +125,7 @@ def test_an_option_of_learning_changes_what_is_learnt(
 
 
 def test_critic_keys_hide_a_part_from_the_actor(tmp_path: Path) -> None:
-    all_seen, folder = run(tmp_path, env__env="Other-v0")
+    all_seen, _ = run(tmp_path, env__env="Other-v0")
     some_hidden, _ = run(tmp_path, env__env="Other-v0", env__critic_keys=["hidden"])
 
     def first_layer(summary: RunSummary) -> torch.Size:
@@ -218,7 +218,7 @@ def test_vec_async_steps_each_env_in_a_process_of_its_own(tmp_path: Path, monkey
 
 
 def test_stall_limit_is_how_long_a_quiet_collector_is_awaited(tmp_path: Path) -> None:
-    with pytest.raises(WorkerDied, match="no data from collector-0 .* for 1 s"):
+    with pytest.raises(WorkerDied, match=r"no data from collector-0 .* for 1 s"):
         run(tmp_path, serial=False, env__env_kwargs={"step_ms": 3_000.0}, pacing__stall_limit_s=1.0)
 
 

@@ -12,11 +12,13 @@ The checksum is the wrapping sum of the slot's 64-bit words: 4 us for 287 KiB he
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from unilab.errors import UnilabError
 from unilab.shm.arrays import Arrays, Field
@@ -25,6 +27,7 @@ from unilab.weights.flatten import FlatState, Manifest
 SLOTS = 2
 _MAGIC = 0x756E696C61623031
 _ATTEMPTS = 1000
+_LATEST = 3  # in the header, after magic, fingerprint and bytes of a snapshot
 _SEQUENCE, _VERSION, _CHECKSUM = range(3)
 
 
@@ -52,7 +55,7 @@ class WeightBlock:
     @property
     def latest(self) -> int:
         """Newest whole version; -1 before the first publication."""
-        return int(self.shared.header[3])
+        return int(self.shared.header[_LATEST])
 
     def free(self) -> None:
         """Give up the memory; any later use raises ``BlockFreed``."""
@@ -75,36 +78,23 @@ class WeightWriter:
 
     def __init__(self, block: WeightBlock, source: FlatState) -> None:
         _check(block, source)
-        self._block = block
-        self._source = source
-        on_gpu = source.buffer.device.type == "cuda"
-        # Page-locked, so that the copy from the device is one asynchronous DMA and one event wait.
-        self._staging = torch.empty_like(source.buffer, device="cpu", pin_memory=True) if on_gpu else None
-        self._copied: Any = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
+        self._shared = block.shared
+        self._payload = (_staged if source.buffer.is_cuda else _resident)(source.buffer)
 
     def publish(self, version: int) -> None:
         """Make the source's present state the snapshot of this version, greater than the latest."""
-        shared = self._block.shared
-        if version <= self._block.latest:
-            raise ValueError(f"version {version} does not follow {self._block.latest}")
+        header, slots = self._shared.header, self._shared.slots
+        if version <= header[_LATEST]:
+            raise ValueError(f"version {version} does not follow {header[_LATEST]}")
         payload = self._payload()
-        oldest = int(shared.slots[:, _VERSION].argmin())
-        slot, target = shared.slots[oldest], shared.payload[oldest]
+        oldest = int(slots[0, _VERSION] > slots[1, _VERSION])
+        slot, target = slots[oldest], self._shared.payload[oldest]
         slot[_SEQUENCE] |= 1  # odd: being written; odd already where a publication was cut short
         np.copyto(target, payload)
         slot[_CHECKSUM] = checksum(target)
         slot[_VERSION] = version
         slot[_SEQUENCE] += 1
-        shared.header[3] = version
-
-    def _payload(self) -> NDArray[np.uint8]:
-        if self._staging is None or self._copied is None:
-            array: NDArray[np.uint8] = self._source.buffer.numpy()
-            return array
-        self._staging.copy_(self._source.buffer, non_blocking=True)
-        self._copied.record()
-        self._copied.synchronize()
-        return self._staging.numpy()
+        header[_LATEST] = version
 
 
 class WeightReader:
@@ -168,20 +158,40 @@ class WeightReader:
         """Copy a slot into the target; its version, or None if it changed meanwhile."""
         shared = self._block.shared
         slot = shared.slots[index]
-        before = int(slot[_SEQUENCE])
+        before, version, expected = slot[: _CHECKSUM + 1].tolist()
         if before % 2:
             return None
-        version, expected = int(slot[_VERSION]), int(slot[_CHECKSUM])
         # From here on the target is in pieces until the checks below have passed.
         self.version = -1
         np.copyto(self._target, shared.payload[index])
-        whole = int(slot[_SEQUENCE]) == before and checksum(self._target) == expected
-        return version if whole else None
+        whole = slot[_SEQUENCE] == before and checksum(self._target) == expected
+        return int(version) if whole else None
 
 
 def checksum(payload: NDArray[np.uint8]) -> int:
     """Wrapping sum of the payload's 64-bit words, as int64."""
     return int(np.add.reduce(payload.view(np.int64)))
+
+
+def _resident(buffer: Tensor) -> Callable[[], NDArray[np.uint8]]:
+    """State in this process's memory: nothing to do before it can be copied."""
+    payload: NDArray[np.uint8] = buffer.numpy()
+    return lambda: payload
+
+
+def _staged(buffer: Tensor) -> Callable[[], NDArray[np.uint8]]:
+    """State on a CUDA device: one asynchronous copy into page-locked memory, and one event to wait for."""
+    staging = torch.empty_like(buffer, device="cpu", pin_memory=True)
+    payload: NDArray[np.uint8] = staging.numpy()
+    copied: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+
+    def to_host() -> NDArray[np.uint8]:
+        staging.copy_(buffer, non_blocking=True)
+        copied.record()
+        copied.synchronize()
+        return payload
+
+    return to_host
 
 
 def _check(block: WeightBlock, state: FlatState) -> None:
