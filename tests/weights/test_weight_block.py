@@ -341,6 +341,22 @@ def test_a_slot_that_is_rewritten_during_the_copy_is_not_handed_out(block, write
     assert reader.values() == {4}
 
 
+def test_a_slot_that_is_rewritten_just_before_the_copy_is_not_handed_out_under_the_old_version(writer, reader):
+    writer.publish(1)
+    writer.publish(2)
+    copy = reader.end._copy
+
+    def copy_too_late(index):
+        reader.end._copy = copy
+        writer.publish(3)  # over version 1, whose slot was found already
+        return copy(index)
+
+    reader.end._copy = copy_too_late
+    with pytest.raises(UnilabError, match="version 1 is not in the block; the newest is 3"):
+        reader.end.fetch(1)
+    assert reader.end.version == -1
+
+
 def test_after_a_failed_fetch_the_reader_does_not_claim_to_hold_anything(block, writer, reader):
     writer.publish(1)
     reader.end.fetch(1)

@@ -11,6 +11,7 @@ from unilab.telemetry.console import Console
 CONSOLE_NAMES = {
     "rollout/ep_rew_mean": "ep_rew_mean",
     "rollout/ep_len_mean": "ep_len_mean",
+    "rollout/reward_per_step": "reward_per_step",
     "eval/mean_reward": "eval_reward",
     "time/fps": "fps",
     "perf/updates_per_s": "updates/s",
