@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import sysconfig
 import types
 from collections.abc import Mapping
@@ -145,12 +146,10 @@ def check(cfg: TrainConfig) -> None:
         raise ConfigError(f"utd={cfg.pacing.utd} must be a finite number of updates per env step")
     if cfg.name is not None and (not cfg.name.strip(". ") or "/" in cfg.name):
         raise ConfigError(f"name={cfg.name!r} must be the name of one directory")
-    if not 0 <= cfg.learner.gamma <= 1:
-        raise ConfigError(f"gamma={cfg.learner.gamma} is not in [0, 1]")
-    if not 0 < cfg.learner.tau <= 1:
-        raise ConfigError(f"tau={cfg.learner.tau} is not in (0, 1]")
-    if not cfg.learner.hidden or min(cfg.learner.hidden) < 1:
-        raise ConfigError(f"hidden={cfg.learner.hidden} needs at least one width greater than 0")
+    if cfg.algo == "sac" and not str(cfg.sac.ent_coef).startswith("auto") and cfg.sac.target_entropy != "auto":
+        raise ConfigError(
+            f"target_entropy={cfg.sac.target_entropy} would have no effect with a fixed ent_coef={cfg.sac.ent_coef}"
+        )
     cfg.schedule()
 
 
@@ -228,7 +227,9 @@ def parse_count(text: str) -> int:
     Raises:
         ValueError: not a whole number.
     """
-    compact = text.strip().replace("_", "").replace(",", "")
+    compact = text.strip().replace("_", "")
+    if re.fullmatch(r"\d{1,3}(,\d{3})+", compact):  # 1,5 is no whole number in any country
+        compact = compact.replace(",", "")
     factor = {"k": 10**3, "m": 10**6, "g": 10**9}.get(compact[-1:].lower(), 1)
     try:
         number = Fraction(compact[:-1] if factor > 1 else compact) * factor

@@ -44,7 +44,8 @@ class Interrupt:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            # None: a handler that C code installed, which Python cannot put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         if self.signal is None:

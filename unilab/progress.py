@@ -48,7 +48,7 @@ class Progress:
         self._file_due = Every(log_every)
         self._console_due = EverySeconds(FIRST_CONSOLE_S)
         self._to_files = self._to_console = False
-        self._ages: list[NDArray[np.int64]] = []
+        self._age_sum, self._age_count = 0.0, 0
         self._mark: Mark | None = None
         self._written = -1
         self._scalars: dict[str, float] = {}
@@ -69,7 +69,9 @@ class Progress:
 
     def add_batch(self, tick: int, versions: NDArray[np.int64]) -> None:
         """Take a sample of the policy versions of a tick's rows; rows of uniform random actions count as version 0."""
-        self._ages.append(tick - 1 - np.maximum(versions, 0))
+        if versions.size:
+            self._age_sum += tick - 1 - float(np.maximum(versions, 0).mean())
+            self._age_count += 1
 
     def prefill(self, env_steps: int, total: int, reward_sum: float) -> None:
         """Say how far the prefill is, every few seconds and at its end."""
@@ -148,10 +150,10 @@ class Progress:
             rows = now.env_steps - self._mark.env_steps
             scalars["rollout/reward_per_step"] = (now.reward_sum - self._mark.reward_sum) / rows
             scalars |= _shares(self._mark, now)
-        ages, self._ages = [age.mean() for age in self._ages if age.size], []
-        if ages:
-            scalars["lag/row_age"] = float(np.mean(ages))
+        if self._age_count:
+            scalars["lag/row_age"] = self._age_sum / self._age_count
             scalars["lag/policy"] = 1.0  # lockstep: chunk t acts with version t - 2, tick t starts from t - 1
+        self._age_sum, self._age_count = 0.0, 0
         return scalars
 
 

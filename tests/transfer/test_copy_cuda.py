@@ -9,7 +9,10 @@ from unilab.shm import Arrays, Bell, Field, Waiter
 from unilab.telemetry.trace import Tracer
 from unilab.transfer import CudaCopier, Pipeline
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
 
 MANY_ROWS = 20_000  # 640 kB a slot: a copy takes some time
 

@@ -27,6 +27,8 @@ from unilab.workers.child import MARKER, child_main, kill_marked
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
+_HANG_UP_S = 1.0
+
 _LIKELY_CAUSE = {
     signal.SIGKILL: "often the kernel, out of memory; see `dmesg`",
     signal.SIGBUS: "a memory mapping could not be backed, often out of memory",
@@ -53,6 +55,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self._conn, child_conn = context.Pipe()
         self._inbox: dict[str, Any] = {}
+        self._hung_up = False
         self._lock = threading.Lock()  # main thread and packer both look into the inbox
         self._process = context.Process(
             target=child_main, args=(name, child_conn, bell, os.getpid(), target, args), name=name
@@ -96,8 +99,11 @@ class Worker:
         self._pump()
         if "failed" in self._inbox:
             return WorkerDied(self._inbox["failed"])
+        if self._hung_up:
+            self._process.join(_HANG_UP_S)  # usually the first sign of its end
         if self._process.is_alive():
-            return None
+            gone = WorkerDied(f"{self.name} (pid {self.pid}) lives, but has closed its line to the learner")
+            return gone if self._hung_up else None
         self._pump()  # what it sent between the first look and its end
         if "failed" in self._inbox:
             return WorkerDied(self._inbox["failed"])
@@ -127,10 +133,13 @@ class Worker:
         return kind in self._inbox
 
     def _pump(self) -> None:
-        with self._lock, contextlib.suppress(EOFError, OSError):
-            while self._conn.poll():
-                kind, payload = self._conn.recv()
-                self._inbox[kind] = payload
+        with self._lock:
+            try:
+                while self._conn.poll():
+                    kind, payload = self._conn.recv()
+                    self._inbox[kind] = payload
+            except (EOFError, OSError):
+                self._hung_up = True
 
 
 def _describe_exit(code: int | None) -> str:
