@@ -63,7 +63,10 @@ def train_main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `--help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return run(cfg)
+    try:
+        return run(cfg)
+    except KeyboardInterrupt:  # while the env was probed: a run has handlers of its own
+        return 130
 
 
 def parse(argv: list[str]) -> TrainConfig:

@@ -1,22 +1,85 @@
-"""What is settled before a run takes anything: device, memory, and the header that says so."""
+"""What is settled before a run takes anything: device, threads, env, memory, and the header that says so."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from unilab.budget import ThreadBudget, check_memory, format_bytes
-from unilab.config import TrainConfig
+from unilab.algos.base import PolicySpec
+from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget
+from unilab.config import TrainConfig, check, update_gflop
+from unilab.envs.registry import probe
 from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.errors import ConfigError
 from unilab.pacing import Schedule
 from unilab.replay import Ring, RowLayout
+from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
 from unilab.workers.stats import CollectorStats
 
 SLOTS = 2  # staging slots: one is trained on while the other is filled
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that has been found possible: everything that is decided before it starts."""
+
+    cfg: TrainConfig
+    spec: EnvSpec
+    device: torch.device
+    threads: ThreadBudget
+    run_dir: Path
+    t0_ns: int  # start of the run on the clock of all its processes
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """All counts of the run."""
+        return self.cfg.schedule()
+
+    @cached_property
+    def layout(self) -> RowLayout:
+        """Columns of the replay's rows."""
+        return row_layout(self.spec)
+
+    @property
+    def policy(self) -> PolicySpec:
+        """What a worker needs to rebuild the policy."""
+        cfg = self.cfg
+        return PolicySpec(algo=cfg.algo, env=self.spec, learner=cfg.learner, algo_config=cfg.algo_config)
+
+    @property
+    def trace_dir(self) -> Path | None:
+        """Where trace events go; None without --trace."""
+        return self.run_dir if self.cfg.trace else None
+
+    def wall_s(self) -> float:
+        """Seconds since the start."""
+        return (time.perf_counter_ns() - self.t0_ns) / 1e9
+
+
+def plan_run(cfg: TrainConfig) -> Plan:
+    """Check everything that can be checked, then make the run directory.
+
+    Raises:
+        UsageError: the run cannot work; nothing was started and nothing written.
+    """
+    t0_ns = time.perf_counter_ns()
+    check(cfg)
+    device = pick_device(cfg.device)
+    threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
+    spec = probe(cfg.env)
+    check_run_memory(cfg, spec)
+    try:
+        run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
+    except OSError as error:
+        raise ConfigError(f"no run directory can be made in log_dir={cfg.log_dir}: {error}") from error
+    return Plan(cfg, spec, device, threads, run_dir, t0_ns)
 
 
 def pick_device(name: str) -> torch.device:
@@ -66,22 +129,14 @@ def check_run_memory(cfg: TrainConfig, spec: EnvSpec) -> None:
     check_memory(memory_needs(cfg, spec), row_bytes=row_layout(spec).width * 4 + 8, buffer_size=cfg.replay.buffer_size)
 
 
-def header(
-    cfg: TrainConfig,
-    spec: EnvSpec,
-    *,
-    run_dir: str,
-    device: torch.device,
-    threads: ThreadBudget,
-    facts: Mapping[str, str],
-) -> list[tuple[str, str]]:
-    """Names and values that describe a run at its start."""
-    schedule, layout = cfg.schedule(), row_layout(spec)
+def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Names and values that describe a run at its start; ``facts`` are the learner's."""
+    cfg, spec, schedule = plan.cfg, plan.spec, plan.schedule
     needs = ", ".join(f"{name} {format_bytes(nbytes)}" for name, nbytes in memory_needs(cfg, spec).items())
     critic = f", critic [{spec.critic_dim}]" if spec.critic_dim else ""
     keys = f" from {', '.join(spec.obs_keys)}" if spec.obs_keys else ""
     return [
-        ("run", run_dir),
+        ("run", str(plan.run_dir)),
         ("env", f"{spec.env_id} x {cfg.env.num_envs}, obs [{spec.obs_dim}]{keys}{critic}"),
         ("action", f"[{spec.action_dim}] in {_bounds(spec)}"),
         ("algo", f"{cfg.algo}, " + ", ".join(f"{name} {value}" for name, value in facts.items())),
@@ -91,12 +146,9 @@ def header(
             f"{schedule.prefill:,} of them random; utd {cfg.pacing.utd:g}, "
             f"{schedule.chunk_rows} env steps and up to {schedule.max_updates} updates a tick",
         ),
-        (
-            "replay",
-            f"{cfg.replay.buffer_size:,} rows of {layout.width} floats, batch {cfg.replay.batch_size}",
-        ),
+        ("replay", f"{cfg.replay.buffer_size:,} rows of {plan.layout.width} floats, batch {cfg.replay.batch_size}"),
         ("memory", needs),
-        ("device", f"{device}; threads: learner {threads.learner}, collector {threads.collector}"),
+        ("device", f"{plan.device}; threads: learner {plan.threads.learner}, collector {plan.threads.collector}"),
     ]
 
 

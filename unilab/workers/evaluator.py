@@ -36,6 +36,16 @@ class EvaluationResult:
     version: int
     episodes: EpisodeResults
 
+    def scalars(self) -> dict[str, float]:
+        """``eval/*`` by name."""
+        episodes = self.episodes
+        return {
+            "eval/mean_reward": float(episodes.returns.mean()),
+            "eval/std_reward": float(episodes.returns.std()),
+            "eval/mean_ep_length": float(episodes.lengths.mean()),
+            **{f"eval/{name}": value for name, value in episodes.metrics.items()},
+        }
+
 
 def run_evaluation(job: EvaluationJob) -> EvaluationResult:
     """Play ``job.episodes`` episodes with the deterministic policy, on evaluation seeds of the run."""

@@ -1,0 +1,63 @@
+"""The evaluation of a run's final weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import torch
+
+from unilab.preflight import Plan
+from unilab.shm import Bell, Waiter
+from unilab.weights import FlatState, WeightBlock, WeightWriter
+from unilab.workers import EvaluationJob, EvaluationResult, Worker, evaluator_main
+from unilab.workers.evaluator import run_evaluation
+
+STOP_S = 3.0
+
+
+def evaluate_final(
+    plan: Plan,
+    state: FlatState,
+    version: int,
+    bell: Bell,
+    started: Callable[[Worker], None],
+    stopped: Callable[[], bool],
+) -> EvaluationResult:
+    """Evaluate the present weights on the run's evaluation seeds, in a child process (in this one in serial mode).
+
+    Args:
+        plan: of the run.
+        state: weights, as published.
+        version: of these weights.
+        bell: this process's own.
+        started: told of the child.
+        stopped: whether the run was asked to stop; who makes it true rings ``bell``.
+
+    Raises:
+        WorkerDied: the evaluator failed or ended early.
+        Stopped: the run was asked to stop.
+    """
+    with ExitStack() as stack:
+        block = WeightBlock(state.manifest, "evaluator weights")
+        stack.callback(block.free)
+        WeightWriter(block, state).publish(version)
+        job = EvaluationJob(
+            env=plan.cfg.env,
+            policy=plan.policy,
+            weights=block,
+            version=version,
+            seed=plan.cfg.seed,
+            episodes=plan.cfg.evaluation.episodes,
+            threads=plan.threads.collector,
+        )
+        if plan.cfg.serial:
+            torch.set_num_threads(job.threads)
+            stack.callback(torch.set_num_threads, plan.threads.learner)
+            return run_evaluation(job)
+        worker = Worker("evaluator-0", evaluator_main, (job,), threads=job.threads, bell=bell)
+        stack.callback(worker.stop, STOP_S)
+        started(worker)
+        waiter = Waiter(bell, stopped, worker.peers())
+        result: EvaluationResult = worker.wait_message("result", waiter, "the final evaluation")
+        return result
