@@ -65,15 +65,20 @@ def main() -> int:
 
 def train_once(args: argparse.Namespace, options: list[str], folder: Path, seed: int) -> Path:
     """Train one seed unless its summary is there; returns the run directory."""
-    summaries = list(folder.glob("*/*/*/summary.json"))
-    if not summaries:
+    if not (done := completed(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         words = [sys.executable, str(REPOSITORY / "scripts/train.py"), "--algo", args.algo, "--env", args.env]
         words += ["--seed", str(seed), "--save-every", str(args.every), "--keep", "0", *options]
         with open(folder / "console.txt", "w") as console:
             subprocess.run([*words, "--log-dir", str(folder)], stdout=console, stderr=console, check=True)
-        summaries = list(folder.glob("*/*/*/summary.json"))
-    return summaries[0].parent
+        done = completed(folder)
+    return done[-1]
+
+
+def completed(folder: Path) -> list[Path]:
+    """Run directories below a folder whose run was completed."""
+    summaries = sorted(folder.glob("*/*/*/summary.json"))
+    return [path.parent for path in summaries if json.loads(path.read_text())["status"] == "completed"]
 
 
 def evaluate_run(run: Path, seed: int) -> list[dict[str, Any]]:

@@ -23,14 +23,42 @@ def free(monkeypatch):
 
 @pytest.fixture
 def cgroup(monkeypatch, tmp_path):
-    """Write a container's files."""
-    monkeypatch.setattr(budget, "_CGROUP", tmp_path)
+    """Write a container's files: those of one group, by its path under the mount."""
+    monkeypatch.setattr(budget, "_CGROUP", tmp_path / "fs")
+    monkeypatch.setattr(budget, "_OWN_GROUPS", tmp_path / "own")
 
-    def write(**files):
+    def write(group="", /, **files):
+        folder = tmp_path / "fs" / group
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            (tmp_path / name.replace("_", ".", 1)).write_text(text)
+            (folder / name.replace("_", ".", 1)).write_text(text)
 
     return write
+
+
+@pytest.fixture
+def own_groups(cgroup, tmp_path):
+    """Write the process's lines of /proc/self/cgroup."""
+    return lambda *lines: (tmp_path / "own").write_text("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine with 1000 MiB and 8 cores."""
+    monkeypatch.setattr(budget, "_meminfo_available", lambda: 1000 * MIB)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+
+
+def v2_memory(limit, used, **files):
+    return {"memory_max": f"{limit * MIB}\n", "memory_current": f"{used * MIB}\n", **files}
+
+
+def v1_memory(limit, used, **files):
+    return {"memory_limit_in_bytes": f"{limit * MIB}\n", "memory_usage_in_bytes": f"{used * MIB}\n", **files}
+
+
+def v1_cpu(quota, period=100_000):
+    return {"cpu_cfs_quota_us": f"{quota}\n", "cpu_cfs_period_us": f"{period}\n"}
 
 
 # ------------------------------------------------------------ memory
@@ -130,6 +158,134 @@ def test_without_a_limit_the_machine_counts(cgroup, monkeypatch, files):
     assert budget.available_bytes() == 77 * MIB
 
 
+@pytest.mark.parametrize(
+    ("root", "outer", "inner", "left"),
+    [
+        ((900, 100), (800, 100), (300, 100), 200),
+        ((900, 100), (800, 700), (300, 100), 100),  # the smaller limit is the inner one's, but the outer one is fuller
+        ((900, 850), (800, 700), (300, 100), 50),
+    ],
+)
+def test_the_fullest_of_the_groups_around_a_process_counts(cgroup, own_groups, machine, root, outer, inner, left):
+    own_groups("0::/outer/inner")
+    cgroup("", **v2_memory(*root))
+    cgroup("outer", **v2_memory(*outer))
+    cgroup("outer/inner", **v2_memory(*inner))
+
+    assert budget.available_bytes() == left * MIB
+
+
+def test_a_group_without_files_has_the_limit_of_the_one_around_it(cgroup, own_groups, machine):
+    own_groups("0::/outer/inner")
+    cgroup("outer", **v2_memory(300, 200))
+    cgroup("outer/inner")
+
+    assert budget.available_bytes() == 100 * MIB
+
+
+def test_groups_beside_and_below_a_process_do_not_count(cgroup, own_groups, machine):
+    own_groups("0::/outer")
+    cgroup("outer", **v2_memory(300, 200))
+    cgroup("outer/below", **v2_memory(5, 1))
+    cgroup("beside", **v2_memory(5, 1))
+
+    assert budget.available_bytes() == 100 * MIB
+
+
+def test_each_group_has_a_page_cache_of_its_own(cgroup, own_groups, machine):
+    own_groups("0::/outer/inner")
+    cgroup("outer", **v2_memory(400, 390, memory_stat=f"inactive_file {20 * MIB}\n"))
+    cgroup("outer/inner", **v2_memory(300, 290, memory_stat=f"inactive_file {200 * MIB}\n"))
+
+    assert budget.available_bytes() == 30 * MIB
+
+
+def test_a_path_that_the_mount_lacks_stands_for_the_root_of_the_mount(cgroup, own_groups, machine):
+    own_groups("0::/docker/4f5e")
+    cgroup("", **v2_memory(300, 200))
+    cgroup("docker", **v2_memory(5, 1))  # of a container in this container
+
+    assert budget.available_bytes() == 100 * MIB
+
+
+def test_a_path_outside_the_namespace_stands_for_the_root_of_the_mount(cgroup, own_groups, machine):
+    own_groups("0::/../other")
+    cgroup("", **v2_memory(300, 200))
+    cgroup("../other", **v2_memory(5, 1))
+
+    assert budget.available_bytes() == 100 * MIB
+
+
+def test_v1_has_its_limit_less_what_it_uses(cgroup, own_groups, machine):
+    own_groups("5:memory:/box", "1:cpu,cpuacct:/", "0::/")
+    cgroup("memory/box", **v1_memory(300, 200))
+
+    assert budget.available_bytes() == 100 * MIB
+
+
+def test_v1_drops_the_page_cache_of_a_whole_group_but_no_shared_memory(cgroup, own_groups, machine):
+    own_groups("5:memory:/box")
+    stat = f"cache {90 * MIB}\ninactive_file {5 * MIB}\ntotal_cache {250 * MIB}\ntotal_inactive_file {40 * MIB}\n"
+    cgroup("memory/box", **v1_memory(300, 290, memory_stat=stat))
+
+    assert budget.available_bytes() == 50 * MIB
+
+
+def test_the_huge_limit_of_v1_is_none(cgroup, own_groups, machine):
+    own_groups("5:memory:/box")
+    cgroup("memory/box", memory_limit_in_bytes="9223372036854771712\n", memory_usage_in_bytes=f"{200 * MIB}\n")
+
+    assert budget.available_bytes() == 1000 * MIB
+
+
+def test_the_fullest_of_the_v1_groups_around_a_process_counts(cgroup, own_groups, machine):
+    own_groups("5:memory:/outer/inner")
+    cgroup("memory/outer", **v1_memory(400, 370))
+    cgroup("memory/outer/inner", **v1_memory(300, 200))
+
+    assert budget.available_bytes() == 30 * MIB
+
+
+def test_a_path_that_a_v1_mount_lacks_stands_for_the_root_of_the_mount(cgroup, own_groups, machine):
+    own_groups("5:memory:/docker/4f5e", "1:cpu,cpuacct:/docker/4f5e")
+    cgroup("memory", **v1_memory(300, 200))
+    cgroup("cpu,cpuacct", **v1_cpu(300_000))
+
+    assert (budget.available_bytes(), usable_cores()) == (100 * MIB, 3)
+
+
+def test_where_both_versions_are_mounted_the_tighter_limit_counts(cgroup, own_groups, machine):
+    own_groups("5:memory:/box", "0::/box")
+    cgroup("memory/box", **v1_memory(300, 200))
+    cgroup("box", **v2_memory(300, 240))
+
+    assert budget.available_bytes() == 60 * MIB
+
+
+@pytest.mark.parametrize("lines", [[], ["nonsense"], ["", "0:"], ["3:pids:/box"]])
+def test_without_a_path_of_its_own_a_process_has_the_limits_of_the_root(cgroup, own_groups, machine, lines):
+    own_groups(*lines)
+    cgroup("", **v2_memory(300, 200), cpu_max="300000 100000\n")
+    cgroup("box", **v2_memory(5, 1), cpu_max="100000 100000\n")
+
+    assert (budget.available_bytes(), usable_cores()) == (100 * MIB, 3)
+
+
+def test_a_malformed_limit_is_none_and_the_other_groups_count(cgroup, own_groups, machine):
+    own_groups("0::/outer/inner")
+    cgroup("outer", **v2_memory(300, 200), cpu_max="300000 100000\n")
+    cgroup("outer/inner", memory_max="nonsense\n", memory_current="5\n", cpu_max="nonsense\n")
+
+    assert (budget.available_bytes(), usable_cores()) == (100 * MIB, 3)
+
+
+@pytest.mark.parametrize("stat", ["inactive_file\n", "inactive_file \n", "inactive_file many\n", "anon 7\n", ""])
+def test_a_page_cache_that_cannot_be_read_is_counted_as_used(cgroup, machine, stat):
+    cgroup("", **v2_memory(300, 200, memory_stat=stat))
+
+    assert budget.available_bytes() == 100 * MIB
+
+
 def test_the_real_machine_has_some_memory_but_not_more_than_it_holds():
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -158,6 +314,7 @@ def cores(monkeypatch):
         ("50000 100000\n", 1),
         ("3200000 100000\n", 8),
         ("100000 50000\n", 2),
+        ("100000 0\n", 8),
         ("nonsense\n", 8),
         ("", 8),
     ],
@@ -167,6 +324,52 @@ def test_a_container_may_use_the_whole_cores_of_its_quota(cgroup, cores, cpu_max
     cgroup(cpu_max=cpu_max)
 
     assert usable_cores() == usable
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "usable"),
+    [("400000 100000", "max 100000", 4), ("400000 100000", "200000 100000", 2), ("100000 50000", "300000 100000", 2)],
+)
+def test_the_smallest_quota_of_the_groups_around_a_process_counts(cgroup, own_groups, machine, outer, inner, usable):
+    own_groups("0::/outer/inner")
+    cgroup("outer", cpu_max=outer)
+    cgroup("outer/inner", cpu_max=inner)
+
+    assert usable_cores() == usable
+
+
+@pytest.mark.parametrize(
+    ("controllers", "mount"),
+    [
+        ("cpu", "cpu"),
+        ("cpu,cpuacct", "cpu,cpuacct"),
+        ("cpuacct,cpu", "cpu"),  # a link to "cpu,cpuacct"
+    ],
+)
+def test_v1_controllers_may_share_a_mount(cgroup, own_groups, machine, controllers, mount):
+    own_groups("7:cpuset:/box", f"1:{controllers}:/box", "5:memory:/box")
+    cgroup(f"{mount}/box", **v1_cpu(300_000))
+
+    assert usable_cores() == 3
+
+
+@pytest.mark.parametrize(
+    ("quota", "period", "usable"),
+    [(-1, 100_000, 8), (250_000, 100_000, 2), (50_000, 100_000, 1), (100_000, 25_000, 4), (300_000, 0, 8), ("", 1, 8)],
+)
+def test_v1_has_the_whole_cores_of_its_quota(cgroup, own_groups, machine, quota, period, usable):
+    own_groups("1:cpu,cpuacct:/box")
+    cgroup("cpu,cpuacct/box", **v1_cpu(quota, period))
+
+    assert usable_cores() == usable
+
+
+def test_the_smallest_quota_of_the_v1_groups_around_a_process_counts(cgroup, own_groups, machine):
+    own_groups("1:cpu,cpuacct:/outer/inner")
+    cgroup("cpu,cpuacct/outer", **v1_cpu(200_000))
+    cgroup("cpu,cpuacct/outer/inner", **v1_cpu(-1))
+
+    assert usable_cores() == 2
 
 
 def test_without_a_quota_the_affinity_mask_counts(cgroup, cores):

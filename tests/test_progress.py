@@ -50,7 +50,7 @@ class Rig:
 
     def write(self, env_steps, updates=1, *, reward_sum=0.0, seconds=None, last=False):
         self.clock.now += 0.001
-        self.progress.write(env_steps, updates, reward_sum=reward_sum, seconds=seconds or {}, last=last)
+        self.progress.write(env_steps, updates, reward_sum=reward_sum, policy_lag=1, seconds=seconds or {}, last=last)
 
     def tick(self, env_steps, **kwargs):
         """As the runtime does after a tick."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.errors import Stopped
-from unilab.pacing import COUNTERS, Chunk, Pacer, Schedule, SerialLockstep
+from unilab.interrupt import Interrupt
+from unilab.pacing import COUNTERS, Chunk, Look, Pacer, Schedule, SerialLockstep
 from unilab.preflight import SLOTS, Plan, episode_capacity
 from unilab.replay import Packed, Ring, UniformSampler, pack
 from unilab.rundir import write_json
@@ -24,8 +25,10 @@ from unilab.transfer import Copier, CpuCopier, CudaCopier, Pipeline
 from unilab.transfer.pipeline import INLINE_BYTES
 from unilab.weights import WeightBlock
 from unilab.workers import CollectorJob
-from unilab.workers.collector import make_collector
+from unilab.workers.collector import open_collector
 from unilab.workers.stats import CollectorStats
+
+PARK_S = 5.0  # an interrupted run waits this long for the granted chunk, then ends without it
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +93,24 @@ def collector_job(plan: Plan, shared: Shared, weights: WeightBlock) -> Collector
 
 
 def serial_pacer(
-    plan: Plan, job: CollectorJob, trace: Tracer, interrupted: Callable[[], bool], stack: ExitStack
+    plan: Plan, job: CollectorJob, trace: Tracer, interrupt: Interrupt, look: Look, stack: ExitStack
 ) -> Pacer:
-    """A collector inside this process, which a grant runs for a chunk."""
-    collector = make_collector(job, Tracer(job.name))
-    stack.callback(collector.close)
+    """A collector inside this process, which a grant runs for a chunk; ``look`` is called during the prefill."""
+    collector = stack.enter_context(open_collector(job, Tracer(job.name)))
 
     def round_done() -> None:
-        if interrupted():
+        if interrupt.age_s() > PARK_S:
             raise Stopped("interrupted in the middle of a chunk")
+
+    def prefill_round_done() -> None:
+        round_done()
+        look()
 
     def run_chunk(chunk: Chunk) -> None:
         # The role's own thread count: it decides the last bits of sums.
         torch.set_num_threads(plan.threads.collector)
         with trace.span("collect", chunk=chunk.number):
-            collector.run(chunk, round_done)
+            collector.run(chunk, round_done if chunk.number else prefill_round_done)
         torch.set_num_threads(plan.threads.learner)
 
     return SerialLockstep(plan.schedule, run_chunk)

@@ -14,6 +14,7 @@ from unilab.errors import ConfigError, ResourceError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 _CGROUP = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,9 @@ def thread_budget(threads: int | str, *, update_gflop: float) -> ThreadBudget:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: affinity mask and the container's CPU quota."""
+    """Cores that this process may use: affinity mask and the container's CPU quotas."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = (_CGROUP / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        return cores
-    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+    return int(max(1, min(cores, _cgroup_cores())))
 
 
 def keep_freed_memory() -> None:
@@ -117,19 +114,68 @@ def _meminfo_available() -> int:
 
 
 def _cgroup_available() -> float:
-    """Bytes left in the container; infinity without a limit."""
+    """Bytes left in the fullest of the groups around this process; infinity without a limit."""
+    v2 = (_bytes_left(group, "memory.max", "memory.current", "inactive_file") for group in _groups(""))
+    v1 = (
+        _bytes_left(group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        for group in _groups("memory")
+    )
+    return min(*v2, *v1)
+
+
+def _bytes_left(group: Path, limit: str, used: str, page_cache: str) -> float:
     try:
-        limit = int((_CGROUP / "memory.max").read_text())  # "max" without a limit
-        used = int((_CGROUP / "memory.current").read_text())
+        # Without a limit v2 says "max"; v1 says about 2**63, which no machine has.
+        left = int((group / limit).read_text()) - int((group / used).read_text())
     except (OSError, ValueError):
         return math.inf
-    # Files read before still count as used, but the kernel drops them for whoever needs the memory.
-    return limit - used + _cgroup_stat("inactive_file")
+    # Files read before still count as used, but the kernel drops them for whoever needs the memory. All of "cache"
+    # would be too much: it holds shared memory, and with it the rings of other runs.
+    return left + _stat(group / "memory.stat", page_cache)
 
 
-def _cgroup_stat(name: str) -> int:
-    with contextlib.suppress(OSError):
-        for line in (_CGROUP / "memory.stat").read_text().splitlines():
+def _stat(file: Path, name: str) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in file.read_text().splitlines():
             if line.startswith(f"{name} "):
                 return int(line.split()[1])
     return 0
+
+
+def _cgroup_cores() -> float:
+    """Whole cores in the smallest quota of the groups around this process; infinity without a quota."""
+    v2 = (_quota_cores(group / "cpu.max") for group in _groups(""))
+    v1 = (_quota_cores(group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us") for group in _groups("cpu"))
+    return min(*v2, *v1)
+
+
+def _quota_cores(*files: Path) -> float:
+    try:
+        quota, period = (int(word) for file in files for word in file.read_text().split())  # v2: "max" without a quota
+    except (OSError, ValueError):
+        return math.inf
+    return quota // period if quota > 0 and period > 0 else math.inf  # v1: -1 without a quota
+
+
+def _groups(controller: str) -> list[Path]:
+    """Directories of the groups around this process, its own first, the mount's root last.
+
+    Args:
+        controller: one of cgroup v1, which has a tree per set of controllers; "" for the only tree of v2.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        for line in _OWN_GROUPS.read_text().splitlines():
+            match line.split(":", 2):
+                case [_, names, path] if controller in names.split(","):
+                    # Where the line says "cpuacct,cpu" and the mount is "cpu,cpuacct", a link "cpu" leads there.
+                    mount = _CGROUP / (names if os.path.isdir(_CGROUP / names) else controller)
+                    return _up_to(mount, mount / path.lstrip("/"))
+    return [_CGROUP / controller]
+
+
+def _up_to(mount: Path, own: Path) -> list[Path]:
+    # A container may be shown the host's path, which its mount lacks, or one outside its namespace, "/../other". What
+    # it has of such a path is another group of the same name.
+    if ".." in own.parts or not os.path.isdir(own):
+        return [mount]
+    return [own, *(group for group in own.parents if group.is_relative_to(mount))]

@@ -63,10 +63,7 @@ def train_main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `--help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    try:
-        return run(cfg)
-    except KeyboardInterrupt:  # while the env was probed: a run has handlers of its own
-        return 130
+    return run(cfg)
 
 
 def parse(argv: list[str]) -> TrainConfig:
@@ -93,7 +90,10 @@ def _defaults(given: Mapping[str, str]) -> TrainConfig:
     """What holds where no flag says otherwise: the class's defaults, then the preset, then --config."""
 
     def over(config: TrainConfig) -> TrainConfig:
-        return load_file(Path(given["config"]), config) if "config" in given else config
+        if "config" not in given:
+            return config
+        # A repeated run is another run: the name of the first one's directory is taken.
+        return dataclasses.replace(load_file(Path(given["config"]), config), name=None)
 
     algo = given.get("algo", over(TrainConfig()).algo)
     if algo not in ALGORITHMS:
@@ -127,9 +127,17 @@ def _canonical(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
                     raise ConfigError(f"{flag} needs a value")
                 value = rest.pop(0)
             given[flag.removeprefix("--")] = value
+        elif value.lower() in ("true", "false"):
+            words.append(flag if value.lower() == "true" else _negated(flag))
         else:
             words += [flag, value] if equals else [flag]
     return words, given
+
+
+def _negated(flag: str) -> str:
+    """``--trace`` to ``--no-trace``, ``--td3.x`` to ``--td3.no-x``."""
+    section, dot, name = flag.removeprefix("--").rpartition(".")
+    return f"--{section}{dot}no-{name}"
 
 
 def _canonical_flag(flag: str) -> str:

@@ -39,6 +39,8 @@ class EvaluationConfig:
 
     episodes: int = 10
     """Episodes of the deterministic policy at the end of a run; 0 leaves it out."""
+    max_episode_steps: int = 10_000
+    """An evaluation episode that is this long is counted as it stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,7 @@ def check(cfg: TrainConfig) -> None:
         "policy_delay": cfg.learner.policy_delay,
         "learning_rate": cfg.learner.learning_rate,
         "log_every": cfg.log_every,
+        "evaluation.max_episode_steps": cfg.evaluation.max_episode_steps,
     }
     for key, value in positive.items():
         if not value > 0:

@@ -7,8 +7,10 @@ from contextlib import ExitStack
 
 import torch
 
+from unilab.errors import Stopped
+from unilab.pacing import wait_while_alive
 from unilab.preflight import Plan
-from unilab.shm import Bell, Waiter
+from unilab.shm import Bell, Counters, Waiter
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import EvaluationJob, EvaluationResult, Worker, evaluator_main
 from unilab.workers.evaluator import run_evaluation
@@ -49,15 +51,30 @@ def evaluate_final(
             version=version,
             seed=plan.cfg.seed,
             episodes=plan.cfg.evaluation.episodes,
+            max_episode_steps=plan.cfg.evaluation.max_episode_steps,
             threads=plan.threads.collector,
         )
         if plan.cfg.serial:
             torch.set_num_threads(job.threads)
             stack.callback(torch.set_num_threads, plan.threads.learner)
-            return run_evaluation(job)
-        worker = Worker("evaluator-0", evaluator_main, (job,), threads=job.threads, bell=bell)
+            return run_evaluation(job, lambda: _stop_if(stopped()))
+        counters = Counters(["rounds"], "evaluator counters")
+        stack.callback(counters.free)
+        worker = Worker("evaluator-0", evaluator_main, (job, counters), threads=job.threads, bell=bell)
         stack.callback(worker.stop, STOP_S)
         started(worker)
-        waiter = Waiter(bell, stopped, worker.peers())
-        result: EvaluationResult = worker.wait_message("result", waiter, "the final evaluation")
+        wait_while_alive(
+            Waiter(bell, stopped, worker.peers()),
+            lambda: worker.received("result"),
+            lambda: counters["rounds"],
+            "the final evaluation",
+            who=f"evaluator-0 (pid {worker.pid})",
+            stall_limit_s=plan.cfg.pacing.stall_limit_s,
+        )
+        result: EvaluationResult = worker.take_message("result")
         return result
+
+
+def _stop_if(stopped: bool) -> None:
+    if stopped:
+        raise Stopped("interrupted during the final evaluation")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -24,11 +25,16 @@ class Interrupt:
         self._on_second = on_second
         self.signal: signal.Signals | None = None
         """The signal that came, or None."""
+        self._came_s = 0.0
 
     @property
     def exit_code(self) -> int:
         """128 plus the signal's number, as shells report it; 0 without a signal."""
         return 128 + self.signal if self.signal else 0
+
+    def age_s(self) -> float:
+        """Seconds since the signal; 0 without one."""
+        return time.monotonic() - self._came_s if self.signal else 0.0
 
     def __bool__(self) -> bool:
         return self.signal is not None
@@ -49,6 +55,7 @@ class Interrupt:
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         if self.signal is None:
+            self._came_s = time.monotonic()
             self.signal = signal.Signals(number)
             self._on_first()
         else:

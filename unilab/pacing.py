@@ -172,26 +172,15 @@ class Lockstep:
             WorkerDied: the collector ended, or made no step for the stall limit.
             Stopped: the run was asked to stop.
         """
-        rounds, since = self._counters["rounds"], time.monotonic()
-        while True:
-            try:
-                # In short pieces: only a look now and then tells when the last round was.
-                waiter.wait(
-                    lambda: self._counters["finished"] >= number,
-                    f"chunk {number} from {self._who}",
-                    min(_LOOK_S, self._stall_limit_s),
-                )
-                return
-            except WaitTimeout:
-                if look:
-                    look()
-            if self._counters["rounds"] != rounds:
-                rounds, since = self._counters["rounds"], time.monotonic()
-            elif (quiet_s := time.monotonic() - since) >= self._stall_limit_s:
-                raise WorkerDied(
-                    f"no data from {self._who} for {quiet_s:.0f} s: it is stuck in its env or stopped "
-                    f"(round {rounds}, chunk {number}); if its steps are that slow, raise stall_limit_s"
-                )
+        wait_while_alive(
+            waiter,
+            lambda: self._counters["finished"] >= number,
+            lambda: self._counters["rounds"],
+            f"chunk {number}",
+            who=self._who,
+            stall_limit_s=self._stall_limit_s,
+            look=look,
+        )
 
 
 class LockstepCollector:
@@ -259,3 +248,46 @@ class SerialLockstep:
 
     def wait_finished(self, number: int, waiter: Waiter, look: Look | None = None) -> None:
         """Nothing to wait for: the chunk ran inside ``grant``."""
+
+
+def wait_while_alive(
+    waiter: Waiter,
+    condition: Callable[[], bool],
+    rounds: Callable[[], int],
+    what: str,
+    *,
+    who: str,
+    stall_limit_s: float,
+    look: Look | None = None,
+) -> None:
+    """Wait as ``Waiter.wait`` for a process that steps envs, for as long as it shows signs of life.
+
+    Args:
+        waiter: of this process.
+        condition: what is awaited.
+        rounds: how often all envs have been stepped; as long as it grows, the process lives.
+        what: is awaited, for errors.
+        who: is awaited, for errors.
+        stall_limit_s: seconds without a round that end the wait.
+        look: called about once a second.
+
+    Raises:
+        WorkerDied: the process ended, or made no step for the stall limit.
+        Stopped: the run was asked to stop.
+    """
+    seen, since = rounds(), time.monotonic()
+    while True:
+        try:
+            left_s = stall_limit_s - (time.monotonic() - since)
+            waiter.wait(condition, what, max(0.0, min(_LOOK_S, left_s)))
+            return
+        except WaitTimeout:
+            if look:
+                look()
+        if rounds() != seen:
+            seen, since = rounds(), time.monotonic()
+        elif (quiet_s := time.monotonic() - since) >= stall_limit_s:
+            raise WorkerDied(
+                f"no data from {who} for {quiet_s:.0f} s, while waiting for {what}: it is stuck in its env or stopped "
+                f"(round {seen}); if its steps are that slow, raise stall_limit_s"
+            )

@@ -78,7 +78,9 @@ def plan_run(cfg: TrainConfig) -> Plan:
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
-        raise ConfigError(f"no run directory can be made in log_dir={cfg.log_dir}: {error}") from error
+        raise ConfigError(
+            f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
+        ) from error
     return Plan(cfg, spec, device, threads, run_dir, t0_ns)
 
 

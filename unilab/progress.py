@@ -27,6 +27,7 @@ class Mark:
     env_steps: int
     updates: int
     reward_sum: float
+    policy_lag: int  # versions between the learner and the policy that collected the newest rows trained on
     seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
@@ -97,6 +98,7 @@ class Progress:
         updates: int,
         *,
         reward_sum: float,
+        policy_lag: int,
         seconds: Mapping[str, Mapping[str, float]],
         last: bool = False,
     ) -> None:
@@ -106,13 +108,14 @@ class Progress:
             env_steps: trained on so far; the x axis.
             updates: of the whole run.
             reward_sum: of all rows so far, env units.
+            policy_lag: versions between the learner and the policy that collected the newest rows.
             seconds: by role and span, since the start.
             last: the run ends here.
 
         Raises:
             NonFinite: a loss is NaN or infinite.
         """
-        now = Mark(time.perf_counter(), env_steps, updates, reward_sum, seconds)
+        now = Mark(time.perf_counter(), env_steps, updates, reward_sum, policy_lag, seconds)
         if self._mark is None:
             self._mark = now
             return
@@ -152,7 +155,7 @@ class Progress:
             scalars |= _shares(self._mark, now)
         if self._age_count:
             scalars["lag/row_age"] = self._age_sum / self._age_count
-            scalars["lag/policy"] = 1.0  # lockstep: chunk t acts with version t - 2, tick t starts from t - 1
+            scalars["lag/policy"] = float(now.policy_lag)
         self._age_sum, self._age_count = 0.0, 0
         return scalars
 

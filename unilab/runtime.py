@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 
+import numpy as np
 import torch
 
 from unilab.algos.registry import make_learner
-from unilab.assembly import collector_job, make_copier, make_pipeline, open_shared, serial_pacer
+from unilab.assembly import PARK_S, collector_job, make_copier, make_pipeline, open_shared, serial_pacer
 from unilab.budget import keep_freed_memory
 from unilab.checkpoint import Checkpoints
 from unilab.config import TrainConfig, dump
@@ -34,12 +37,12 @@ from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import Worker, collector_main
 
-PARK_S = 5.0  # an interrupted run waits this long for the granted chunk, then saves without it
 STOP_S = 3.0  # a worker that was asked to stop is killed after this time
 START_S = 300.0  # a worker may take this long to import its modules and to build its envs
 
-LEARNER_SPANS = ("wait_batch", "pack", "copy", "update", "publish", "save")
-"""Parts of the learner's time; spans of the main thread that do not nest."""
+LEARNER_SPANS = ("wait_batch", "update", "publish", "save")
+"""Parts of the learner's time: spans of the main thread that do not nest. A batch packed inline is packed there too:
+see ``Pipeline.inline_spans``."""
 
 
 @contextmanager
@@ -58,7 +61,7 @@ def open_runtime(cfg: TrainConfig) -> Iterator[Runtime]:
         yield rt
     except BaseException as error:
         rt.fail(error)
-        if not (rt.interrupted and isinstance(error, Stopped)):
+        if not rt.ended_by_interrupt(error):
             raise
     finally:
         rt.close()
@@ -77,6 +80,7 @@ class Runtime:
         self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._kill_worker)
         self._worker: Worker | None = None
         self._tick = 0  # last finished
+        self._saved = -1  # last saved
         self._ready = False
 
     # ------------------------------------------------------------ opening
@@ -88,7 +92,12 @@ class Runtime:
         self.ring, self._stats = self._shared.ring, self._shared.stats
         self._stack.enter_context(self._interrupt)
         (plan.run_dir / "config.yaml").write_text(dump(cfg))
-        write_json(plan.run_dir / "meta.json", origin() | {"device": str(plan.device)})
+        write_json(
+            plan.run_dir / "meta.json",
+            origin() | {"device": str(plan.device), "threads": asdict(plan.threads)},
+        )
+        if platform.machine() not in ("x86_64", "AMD64"):
+            self._console.note(f"{platform.machine()}: the order of shared-memory stores is only ensured on x86-64")
         keep_freed_memory()
         torch.set_num_threads(plan.threads.learner)
 
@@ -115,7 +124,7 @@ class Runtime:
         plan, shared = self.plan, self._shared
         job = collector_job(plan, shared, self._block)
         if plan.cfg.serial:
-            return serial_pacer(plan, job, self.trace, lambda: self.interrupted, self._stack)
+            return serial_pacer(plan, job, self.trace, self._interrupt, self._show_prefill, self._stack)
         self._worker = Worker(job.name, collector_main, (job,), threads=job.threads, bell=shared.learner)
         self._stack.callback(self._worker.stop, STOP_S)
         self._stack.callback(shared.ask_stop)
@@ -125,7 +134,8 @@ class Runtime:
     def _open_telemetry(self) -> None:
         plan, cfg = self.plan, self.plan.cfg
         files: list[Writer] = [TensorBoardWriter(plan.run_dir), CsvWriter(plan.run_dir / "progress.csv")]
-        reporter = Reporter(self._console, files, total_steps=cfg.total_steps)
+        last = plan.schedule.watermark(self.total_ticks)
+        reporter = Reporter(self._console, files, total_steps=last)
         self._stack.callback(reporter.close)
         self.metrics = Metrics()
         self.progress = Progress(reporter, self.metrics, plan.spec.metric_names, log_every=cfg.log_every)
@@ -140,15 +150,18 @@ class Runtime:
         return bool(self._interrupt)
 
     def start(self) -> int:
-        """Publish version 0, run the prefill, grant chunk 1; returns the last finished tick, 0."""
+        """Run the prefill, publish version 0, grant chunk 1; returns the last finished tick, 0.
+
+        The prefill acts without weights, so version 0 follows it: with the normaliser that the prefill has fed.
+        """
         self._console.header(header(self.plan, self.learner.facts()))
-        self.weights.publish(version=0)
         if self._worker:
             self._worker.wait_message("ready", self._waiter, "collector-0 to build its envs", START_S)
         self.pacer.grant(0)
         self.pacer.wait_finished(0, self._waiter, self._show_prefill)
         self._show_prefill()
         self._feed_normaliser(max(0, self.ring.cursor - self.ring.capacity), self.ring.cursor)
+        self.weights.publish(version=0)
         self._write_progress(0)
         self.pacer.grant(1)
         return 0
@@ -181,6 +194,8 @@ class Runtime:
         Raises:
             NonFinite: the state holds a NaN or an infinity; nothing is written.
         """
+        if tick == self._saved:
+            return
         with self.trace.span("save", tick=tick):
             if tick < self.total_ticks:
                 self._park(tick + 1, park_s)
@@ -193,35 +208,44 @@ class Runtime:
         if self.interrupted:
             self._end_interrupted()
             return
-        self._shared.ask_stop()
-        if self._worker:
-            self._worker.stop(STOP_S)
+        self._stop_worker()
         if self.plan.cfg.evaluation.episodes:
             self._evaluate(tick)
         self._end("completed", "all env steps done", 0)
 
+    def ended_by_interrupt(self, error: BaseException) -> bool:
+        """Whether an error is only how an interrupt ended the run; it may have reached the collector too."""
+        return self.interrupted and isinstance(error, Stopped | WorkerDied)
+
     def fail(self, error: BaseException) -> None:
         """Note why the run ends early, and save what was learnt where that is safe."""
-        interrupted = self.interrupted and isinstance(error, Stopped)
-        if self._tick and not isinstance(error, NonFinite):
-            try:
-                self.save(self._tick, PARK_S if interrupted else 0.0)
-            except (UnilabError, OSError) as trouble:
-                self._console.note(f"no checkpoint was saved: {trouble}")
-        if interrupted:
-            self._end_interrupted()
-        else:
+        interrupted = self.ended_by_interrupt(error)
+        if not interrupted:
+            said = (str(error) or type(error).__name__).splitlines()[0]
             code = error.exit_code if isinstance(error, UnilabError) else 1
-            self._end("failed", f"{type(error).__name__}: {error}", code)
+            self.summary.status, self.summary.reason, self.summary.exit_code = "failed", said, code
+        if self._tick and not isinstance(error, NonFinite):
+            # Whatever goes wrong now must not hide why the run ended.
+            with self._noted("no checkpoint was saved"):
+                if not interrupted:
+                    self._stop_worker()
+                self.save(self._tick, PARK_S if interrupted else 0.0)
+        with self._noted("the summary is not complete"):
+            self._stop_worker()
+            if interrupted:
+                self._end_interrupted()
+            else:
+                self._end(self.summary.status, self.summary.reason, self.summary.exit_code)
 
     def close(self) -> None:
         """Stop workers, give up memory, write the summary; never leaves anything running."""
-        try:
+        with self._noted("not everything could be closed"):
             self._stack.close()
-            if self.plan.trace_dir is not None and (merged := merge_trace(self.plan.trace_dir)):
-                self.summary.trace = str(merged)
-        finally:
-            write_summary(self.plan.run_dir, self.summary)
+        if self.plan.trace_dir is not None:
+            with self._noted("the trace is not complete"):
+                merged = merge_trace(self.plan.trace_dir)
+                self.summary.trace = str(merged) if merged else None
+        write_summary(self.plan.run_dir, self.summary)
 
     # ------------------------------------------------------------ parts
 
@@ -246,11 +270,14 @@ class Runtime:
     def _write_progress(self, tick: int, *, last: bool = False) -> None:
         reward_sum, collector_s = self._stats.totals(tick)
         learner_ns = self.trace.totals_ns
-        learner_s = {name: learner_ns.get(name, 0) / 1e9 for name in LEARNER_SPANS}
+        spans = (*LEARNER_SPANS, *self.pipeline.inline_spans)
+        learner_s = {name: learner_ns.get(name, 0) / 1e9 for name in spans}
+        newest = np.array([self.schedule.watermark(tick) - 1])
         self.progress.write(
             self.schedule.watermark(tick),
             self.learner.updates,
             reward_sum=reward_sum,
+            policy_lag=tick - 1 - int(self.ring.versions_of(newest)[0]),
             seconds={"learner": learner_s, "collector": collector_s},
             last=last,
         )
@@ -259,17 +286,35 @@ class Runtime:
         """Wait until the granted chunk is in; with a limit, give up quietly."""
         if park_s is None:
             self.pacer.wait_finished(chunk, self._waiter)
+        elif self._worker and self._worker.alive:
+            # An interrupt has come already: it must not end this wait.
+            patient = Waiter(self._shared.learner, peers=self._peers())
+            with contextlib.suppress(WaitTimeout, WorkerDied):
+                patient.wait(lambda: self._shared.counters["finished"] >= chunk, f"chunk {chunk}", park_s)
+
+    def _stop_worker(self) -> None:
+        """End the collector."""
+        if not hasattr(self, "_shared"):
             return
-        # An interrupt has come already: it must not end this wait.
-        patient = Waiter(self._shared.learner, peers=self._peers())
-        with contextlib.suppress(WaitTimeout, WorkerDied):
-            patient.wait(lambda: self._shared.counters["finished"] >= chunk, f"chunk {chunk}", park_s)
+        self._shared.ask_stop()
+        if self._worker and self._worker.alive:
+            self._worker.stop(STOP_S)
+
+    @contextlib.contextmanager
+    def _noted(self, what: str) -> Iterator[None]:
+        """Turn an error into a line on the console."""
+        try:
+            yield
+        except Exception as error:
+            self._console.note(f"{what}: {type(error).__name__}: {error}")
 
     def _save(self, tick: int) -> None:
         cfg, state, policy = self.plan.cfg, self.learner.state_dict(), self.learner.policy_module.state_dict()
         if not all_finite(state):
             raise NonFinite(f"the learner's state holds a NaN or an infinity at tick {tick:,}; it is not saved")
-        counts = {"tick": tick, "updates": self.learner.updates, "env_steps": self.ring.cursor}
+        self._state.check()
+        env_steps = self.ring.cursor
+        counts = {"tick": tick, "updates": self.learner.updates, "env_steps": env_steps}
         contents = {
             **counts,
             "config": dump(cfg),
@@ -278,7 +323,8 @@ class Runtime:
             "learner": state,
         }
         meta = counts | {"wall_time_s": self.plan.wall_s(), "env": cfg.env.env, "algo": cfg.algo}
-        self.summary.checkpoint = str(self._checkpoints.save(self.ring.cursor, contents, meta))
+        self.summary.checkpoint = str(self._checkpoints.save(env_steps, contents, meta))
+        self._saved = tick
 
     def _evaluate(self, tick: int) -> None:
         def started(worker: Worker) -> None:
@@ -288,6 +334,11 @@ class Runtime:
         self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
         self.summary.final_eval_std = result.scalars()["eval/std_reward"]
         self.progress.write_evaluation(self.ring.cursor, result.scalars())
+        if result.episodes.cut:
+            self._console.note(
+                f"{result.episodes.cut} evaluation episodes did not end within "
+                f"{self.plan.cfg.evaluation.max_episode_steps:,} steps and were counted as they stood"
+            )
 
     def _kill_worker(self) -> None:
         if self._worker:

@@ -5,7 +5,7 @@ A stream is a ``SeedSequence`` with a spawn key of (role, index), so neighbourin
 
 An env's own ``reset(seed=...)`` takes one integer, and many simulators keep only 31 bits of it. Those
 integers come from a permutation of 31-bit numbers over (run seed, role, index): they look random, and no two
-envs of any two runs with seeds below 131,072 share one.
+envs of two runs share one whose seeds lie less than 131,072 apart (with up to 12,288 training envs each).
 """
 
 from __future__ import annotations

@@ -72,7 +72,8 @@ def test_an_exception_in_the_env_shows_its_traceback_and_index(start: Start) -> 
     program = start("--env", "sample_envs:Raises-v0", "--num-envs", "2", *LONG)
 
     assert program.end() == 70
-    assert program.text.count("the env raises on purpose") == 2  # the source line and the message
+    # Once on top, then in the traceback: the source line and the message.
+    assert program.text.count("the env raises on purpose") == 3
     assert "sample_envs.py" in program.text
     assert "env index 0" in program.text
     assert "the env raises on purpose" in str(program.summary["reason"])
@@ -87,7 +88,7 @@ def test_a_collector_that_ends_in_any_other_way_fails_the_run(start: Start, env:
     program = start("--env", f"sample_envs:{env}", *LONG)
 
     assert program.end() == 70
-    assert said in program.text.splitlines()[-1] or said in program.text
+    assert said in program.text[program.text.rindex("error: ") :]
     assert "completed" not in program.text
     assert program.left_over() == []
 
@@ -143,14 +144,75 @@ def test_an_interrupt_of_a_hanging_env_still_ends_the_run(start: Start) -> None:
 
 
 def test_a_second_interrupt_ends_at_once(start: Start) -> None:
-    program = start("--env", "sample_envs:Hangs-v0", *LONG)
+    # One interrupt alone would wait five seconds for the chunk that the collector hangs in.
+    program = start("--env", "sample_envs:Hangs-v0", "--num-envs", "1", "--learning-starts", "20", *LONG)
     program.until(lambda: notes(program), "the hang")
     os.kill(program.process.pid, signal.SIGINT)
-    program.until(lambda: True, "nothing")
     time.sleep(0.3)  # what a person does
+    again = time.monotonic()
     os.kill(program.process.pid, signal.SIGINT)
 
     assert program.end(5) == 130
+    assert time.monotonic() - again < 2
+    assert not (program.log_dir / "latest/summary.json").exists()
+    assert program.left_over() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", [0.3, 1.0, 2.0, 3.0, 4.0])
+def test_an_interrupt_during_the_start_ends_without_a_traceback(
+    start: Start, number: signal.Signals, moment: float
+) -> None:
+    program = start("--env", "Pendulum-v1", *LONG)
+    time.sleep(moment)  # imports, probe, spawn, construction: some moment of each
+    program.descendants()
+    os.killpg(program.process.pid, number)
+
+    assert program.end(15) == 128 + number, program.text
+    assert "Traceback" not in program.text
+    assert program.left_over() == []
+
+
+@pytest.mark.parametrize("mode", ["--serial", "--no-serial"])
+def test_an_env_that_cannot_be_closed_is_a_warning(start: Start, mode: str) -> None:
+    program = start("--env", "sample_envs:CannotClose-v0", mode, "--evaluation.episodes", "0", *SMALL, "-n", "300")
+
+    assert program.end() == 0, program.text
+    assert "cannot be closed" in program.text
+    assert program.summary["status"] == "completed"
+    assert program.summary["exit_code"] == 0
+
+
+def test_an_env_that_never_ends_an_episode_is_still_evaluated(start: Start) -> None:
+    few = ["--evaluation.max-episode-steps", "50", "--num-envs", "2", *SMALL, "-n", "300"]
+    program = start("--env", "sample_envs:Endless-v0", *few)
+
+    assert program.end() == 0, program.text
+    assert program.summary["final_eval_mean"] == 50  # reward 1 a step
+    assert "10 evaluation episodes did not end within 50 steps" in program.text
+
+
+def test_an_evaluator_that_hangs_is_named(start: Start) -> None:
+    # Each env hangs in its 60th step: not in the training of 50, but in the evaluation.
+    program = start(
+        "--env",
+        "sample_envs:Hangs-v0",
+        "--num-envs",
+        "1",
+        "--stall-limit-s",
+        "3",
+        *SMALL,
+        "-n",
+        "50",
+        "--evaluation.episodes",
+        "40",
+    )
+
+    assert program.end(60) == 70, program.text
+    assert "no data from evaluator-0" in program.text
+    assert program.summary["status"] == "failed"
+    assert program.summary["updates"] == 45
+    assert newest_checkpoint(program)["updates"] == 45
     assert program.left_over() == []
 
 

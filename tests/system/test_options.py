@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from unilab.algos.sac import SAC
 from unilab.checkpoint import list_checkpoints
 from unilab.config import TrainConfig, overlay
 from unilab.errors import ConfigError, WorkerDied
@@ -197,11 +199,17 @@ def test_device_is_where_the_learner_computes(tmp_path: Path, capsys: pytest.Cap
             run(tmp_path, device="cuda")
 
 
-def test_serial_starts_no_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(tmp_path, serial=True)
-    assert "serial:" in capsys.readouterr().out
-    run(tmp_path, serial=False)
-    assert "lockstep:" in capsys.readouterr().out
+def test_serial_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Started(Exception):
+        pass
+
+    def start(self: Any, *args: Any, **kwargs: Any) -> None:
+        raise Started
+
+    monkeypatch.setattr("unilab.workers.process.Worker.__init__", start)
+    run(tmp_path, serial=True, evaluation__episodes=1)
+    with pytest.raises(Started):
+        run(tmp_path, serial=False)
 
 
 def test_vec_async_steps_each_env_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,10 +230,35 @@ def test_stall_limit_is_how_long_a_quiet_collector_is_awaited(tmp_path: Path) ->
         run(tmp_path, serial=False, env__env_kwargs={"step_ms": 3_000.0}, pacing__stall_limit_s=1.0)
 
 
+def test_what_goes_wrong_after_a_failure_does_not_hide_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    update, calls = SAC.update, []
+
+    def fails(self: Any, batch: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 20:
+            raise ValueError("the update fails")
+        return update(self, batch)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(SAC, "update", fails)
+    monkeypatch.setattr("unilab.checkpoint.Checkpoints.save", full)
+    with pytest.raises(ValueError, match="the update fails"):
+        run(tmp_path, name="broken")
+    summary = json.loads((tmp_path / "unilab-Toy-v0/sac/broken/summary.json").read_text())
+
+    assert (summary["status"], summary["reason"], summary["exit_code"]) == ("failed", "the update fails", 1)
+    assert summary["updates"] == 19
+    assert "no checkpoint was saved: RuntimeError: the disk is full" in capsys.readouterr().out
+
+
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.episodes"}
-    proven |= {"pacing.stall_limit_s"}
+    proven |= {"pacing.stall_limit_s", "evaluation.max_episode_steps"}  # the second in test_endings
 
     assert proven == set(leaves(TrainConfig()))
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from unilab.errors import EnvError, WaitTimeout, WorkerDied
+from unilab.errors import EnvError, WorkerDied
 from unilab.shm import Bell, Waiter
 from unilab.workers.child import MARKER, Link, describe, kill_marked
 from unilab.workers.process import Worker, _describe_exit, _environment
@@ -77,7 +77,7 @@ def test_a_message_that_is_not_there_is_waited_for_until_the_deadline(pair, bell
     worker, link = pair
     link.send("other")
 
-    with pytest.raises(WaitTimeout, match=r"waited 0\.01 s for the handshake"):
+    with pytest.raises(WorkerDied, match=r"is stuck: waited 0\.01 s for the handshake"):
         worker.wait_message("ready", Waiter(bell), "the handshake", 0.01)
 
 
@@ -175,7 +175,7 @@ def test_any_other_error_comes_with_its_traceback_and_its_notes():
         error.add_note("in env 3")
         text = describe("collector-0", error)
 
-    assert text.startswith("collector-0 failed:\nTraceback (most recent call last):")
+    assert text.startswith("collector-0 failed: ZeroDivisionError: by zero\nTraceback (most recent call last):")
     assert text.endswith("ZeroDivisionError: by zero\nin env 3")
     assert "test_worker_ends.py" in text
 

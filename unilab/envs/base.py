@@ -7,8 +7,11 @@ so that the collector has no branch. ``terminated`` and ``truncated`` stay separ
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,3 +55,22 @@ class BatchEnv(Protocol):
 
     def close(self) -> None:
         """Release the envs; may be called twice."""
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+E = TypeVar("E", bound=_Closable)
+
+
+@contextmanager
+def closing_env(env: E) -> Iterator[E]:
+    """Close an env at the end; one that cannot be closed is a warning: what it was needed for is done."""
+    try:
+        yield env
+    finally:
+        try:
+            env.close()
+        except Exception as error:
+            warnings.warn(f"the env could not be closed: {type(error).__name__}: {error}", stacklevel=3)

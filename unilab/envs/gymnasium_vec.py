@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from unilab.envs.base import BatchEnv
+from unilab.envs.base import BatchEnv, closing_env
 from unilab.envs.gymnasium_async import make_async
 from unilab.envs.gymnasium_info import metric_names
 from unilab.envs.gymnasium_make import make_one, one_line
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def probe(cfg: EnvConfig) -> EnvSpec:
     """See ``registry.probe``; the one step takes the middle action."""
     env = make_one(cfg)
-    with contextlib.closing(env):
+    with closing_env(env):
         layout = ObsLayout(cfg.env, env.observation_space, cfg.critic_keys)
         scale = ActionScale(cfg.env, env.action_space, cfg.action_bound)
         names = _first_step(cfg.env, env, layout, scale)

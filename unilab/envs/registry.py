@@ -16,11 +16,8 @@ from unilab.errors import ConfigError
 from unilab.seeding import env_seed, eval_seed
 from unilab.spec import EnvSpec
 
-BACKENDS = {
-    "toy": "unilab.envs.toy",
-    "unilab/Toy": "unilab.envs.toy",
-}
-"""Beginning of an env id -> module; every other id goes to gymnasium."""
+BACKENDS = {"unilab/Toy-v0": "unilab.envs.toy"}
+"""Env id -> module; every other id goes to gymnasium."""
 
 _DEFAULT = "unilab.envs.gymnasium_vec"
 _VECS = ("sync", "async", "auto")
@@ -108,5 +105,4 @@ def make_env(
 
 
 def _backend(env_id: str) -> Backend:
-    module = next((module for prefix, module in BACKENDS.items() if env_id.startswith(prefix)), _DEFAULT)
-    return cast(Backend, importlib.import_module(module))
+    return cast(Backend, importlib.import_module(BACKENDS.get(env_id, _DEFAULT)))

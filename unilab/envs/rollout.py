@@ -24,6 +24,7 @@ class EpisodeResults:
     returns: NDArray[np.float64]  # [episodes], env units
     lengths: NDArray[np.int64]  # [episodes], steps
     metrics: dict[str, float]  # mean over the episodes that have it; NaN where none has
+    cut: int  # episodes that did not end by themselves
 
 
 class EpisodeStats:
@@ -58,12 +59,23 @@ class EpisodeStats:
         self._length += 1
         if self._names:
             self._add_metrics(step)
-        ended = np.flatnonzero(step.terminated | step.truncated)
-        if not ended.size:
+        return self.finish(step.terminated | step.truncated, step.terminated, step.truncated)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """[n] steps of the running episodes."""
+        return self._length
+
+    def finish(
+        self, ended: NDArray[np.bool_], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Close the running episodes of the envs in ``ended`` [n]; rows as in ``add``."""
+        index = np.flatnonzero(ended)
+        if not index.size:
             return self._none
-        rows = self._rows(step, ended)
+        rows = self._rows(index, terminated, truncated)
         for sums in (self._return, self._length, self._sum, self._count):
-            sums[..., ended] = 0
+            sums[..., index] = 0
         return rows
 
     def state_dict(self) -> dict[str, NDArray[np.float64] | NDArray[np.int64]]:
@@ -92,7 +104,9 @@ class EpisodeStats:
         self._sum[known] += values[known]
         self._count += known
 
-    def _rows(self, step: EnvStep, ended: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _rows(
+        self, ended: NDArray[np.int64], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         with np.errstate(invalid="ignore"):
             metrics = self._sum[:, ended] / self._count[:, ended]  # 0 / 0 is the NaN that we promise
         return np.column_stack(
@@ -100,14 +114,21 @@ class EpisodeStats:
                 self._index[ended],
                 self._return[ended],
                 self._length[ended],
-                step.terminated[ended],
-                step.truncated[ended],
+                terminated[ended],
+                truncated[ended],
                 metrics.T,
             ]
         )
 
 
-def evaluate(env: BatchEnv, act: Callable[[Groups], NDArray[np.float32]], episodes: int) -> EpisodeResults:
+def evaluate(
+    env: BatchEnv,
+    act: Callable[[Groups], NDArray[np.float32]],
+    episodes: int,
+    *,
+    max_episode_steps: int = 10_000,
+    round_done: Callable[[], None] = lambda: None,
+) -> EpisodeResults:
     """Play ``episodes`` episodes.
 
     Each env plays its share, fixed beforehand, whatever its episodes' lengths: counting whichever ends first
@@ -117,6 +138,8 @@ def evaluate(env: BatchEnv, act: Callable[[Groups], NDArray[np.float32]], episod
         env: freshly made or used; it is reset.
         act: policy, observation groups of all envs to [num_envs, action_dim] in [-1, 1].
         episodes: at least 1.
+        max_episode_steps: an episode that is this long is counted as it stands: an env may never end one.
+        round_done: called after each step of all envs.
 
     Raises:
         NonFinite: the env returned a NaN or an infinity.
@@ -128,24 +151,31 @@ def evaluate(env: BatchEnv, act: Callable[[Groups], NDArray[np.float32]], episod
     stats = EpisodeStats(env.num_envs, env.spec.metric_names)
     steps = np.zeros(env.num_envs, np.int64)
     finished: list[list[NDArray[np.float64]]] = [[] for _ in range(env.num_envs)]
+    nobody = np.zeros(env.num_envs, np.bool_)
+    cut = 0
     obs = env.reset()
     check_finite_reset(obs, 0, steps)
     while left.any():
         step = env.step(act(obs))
         steps += 1
         check_finite(step, 0, steps)
-        for row in stats.add(step):
+        ended = stats.add(step)
+        endless = stats.finish((stats.lengths >= max_episode_steps) & (left > 0), nobody, nobody)
+        cut += len(endless)
+        for row in (*ended, *endless):
             i = int(row[0])
             if left[i] > 0:
                 left[i] -= 1
                 finished[i].append(row)
         obs = step.obs
-    return _results(np.array([row for rows in finished for row in rows]), env.spec.metric_names)
+        round_done()
+    rows = np.array([row for rows in finished for row in rows])
+    return _results(rows, env.spec.metric_names, cut)
 
 
-def _results(rows: NDArray[np.float64], metric_names: tuple[str, ...]) -> EpisodeResults:
+def _results(rows: NDArray[np.float64], metric_names: tuple[str, ...], cut: int) -> EpisodeResults:
     metrics = {}
     for k, name in enumerate(metric_names, start=len(EPISODE_COLUMNS)):
         known = rows[~np.isnan(rows[:, k]), k]
         metrics[name] = float(known.mean()) if known.size else float("nan")
-    return EpisodeResults(returns=rows[:, 1].copy(), lengths=rows[:, 2].astype(np.int64), metrics=metrics)
+    return EpisodeResults(rows[:, 1].copy(), rows[:, 2].astype(np.int64), metrics, cut)

@@ -1,8 +1,9 @@
 """Named int64 counters in shared memory, each with one writer and a cache line of its own.
 
-An aligned int64 is loaded and stored whole on every processor that this runs on. A reader that must also see
-the data behind a counter waits through ``signals.Waiter`` (the system calls of a bell order memory on every
-processor) or relies on the store order of x86.
+An aligned int64 is loaded and stored whole on every processor that this runs on. Data that a counter announces is
+written before the counter, and x86-64 shows stores to others in their order. A processor that does not (ARM) could
+show the counter first: weights are safe there through their checksum, ring rows are not, and a run says so at its
+start.
 """
 
 from __future__ import annotations

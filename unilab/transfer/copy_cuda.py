@@ -36,7 +36,7 @@ class CudaCopier:
         self._device = [torch.empty(slot.shape, device=device) for slot in host]
         cuda: Any = torch.cuda  # its classes carry no types
         self._stream = cuda.Stream(device)
-        self._ready = [cuda.Event() for _ in host]
+        self._ready = [cuda.Event(blocking=True) for _ in host]  # waited for by the host: sleep, not spin
         self._consumed = [cuda.Event() for _ in host]
 
     def wait_host_free(self, slot: int) -> None:

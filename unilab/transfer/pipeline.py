@@ -73,6 +73,8 @@ class Pipeline:
         self._trace = trace
         self._slots = [Slot(i) for i in range(len(host))]
         self._wanted = self._taken = 0  # newest tick asked for, newest one handed out
+        self.inline_spans = ("pack", "copy") if packer is None else ()
+        """Spans that the thread that calls ``take`` spends on packing."""
         self._thread = None if packer is None else _PackerThread(self._fill, packer, waiter.bell)
 
     def prefetch(self, tick: int) -> None:

@@ -183,7 +183,7 @@ def _staged(buffer: Tensor) -> Callable[[], NDArray[np.uint8]]:
     """State on a CUDA device: one asynchronous copy into page-locked memory, and one event to wait for."""
     staging = torch.empty_like(buffer, device="cpu", pin_memory=True)
     payload: NDArray[np.uint8] = staging.numpy()
-    copied: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    copied: Any = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
 
     def to_host() -> NDArray[np.uint8]:
         staging.copy_(buffer, non_blocking=True)

@@ -61,6 +61,8 @@ def child_main(
     """Run ``target(link, *args)`` and tell the parent how it failed, if it does."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner decides what Ctrl-C means
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back by the parent until here
+    _close_on_exec()
     try:
         link = Link(name, conn, bell, parent_pid)
     except ProcessLookupError:
@@ -81,12 +83,21 @@ def child_main(
         os._exit(1)
 
 
+def _close_on_exec() -> None:
+    """What arrived with the start of this process must not reach the programs that an env starts."""
+    for entry in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):
+            if int(entry) > 2:
+                os.set_inheritable(int(entry), False)
+
+
 def describe(name: str, error: BaseException) -> str:
     """What the console shows of a worker's failure; errors of our own are clear without a traceback."""
     notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
     if isinstance(error, UnilabError):
         return f"{name}: {error}{notes}"
-    return f"{name} failed:\n{''.join(traceback.format_exception(error)).rstrip()}"
+    said = " ".join(traceback.format_exception_only(error)[0].split())
+    return f"{name} failed: {said}\n{''.join(traceback.format_exception(error)).rstrip()}"
 
 
 def _die_with_parent(parent: int, parent_pid: int) -> None:

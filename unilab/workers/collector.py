@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 
 from unilab.algos.base import Policy, PolicySpec
 from unilab.algos.registry import make_policy
-from unilab.envs.base import BatchEnv
+from unilab.envs.base import BatchEnv, closing_env
 from unilab.envs.finite import check_finite, check_finite_reset
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeStats
@@ -90,10 +91,6 @@ class Collector:
             round_done()
         self._stats.finish_chunk(chunk.number, {k: v / 1e9 for k, v in self._trace.take_totals().items()})
 
-    def close(self) -> None:
-        """Release the envs."""
-        self._env.close()
-
     def _explore(self) -> np.ndarray:
         return self._policy.explore(self._obs, self._ended)
 
@@ -102,10 +99,12 @@ class Collector:
         return self._warmup.uniform(-1.0, 1.0, shape).astype(np.float32)
 
 
-def make_collector(job: CollectorJob, trace: Tracer) -> Collector:
-    """Build envs and policy from a job; the same in a worker and in serial mode."""
+@contextmanager
+def open_collector(job: CollectorJob, trace: Tracer) -> Iterator[Collector]:
+    """Build envs and policy from a job, the same in a worker and in serial mode; closes the envs at the end."""
     policy = make_policy(job.policy, seed=job.seed, index=0)
-    return Collector(make_env(job.env, seed=job.seed, spec=job.policy.env), policy, job, trace)
+    with closing_env(make_env(job.env, seed=job.seed, spec=job.policy.env)) as env:
+        yield Collector(env, policy, job, trace)
 
 
 def collect(collector: Collector, source: ChunkSource, trace: Tracer) -> None:
@@ -125,11 +124,9 @@ def collector_main(link: Link, job: CollectorJob) -> None:
     torch.set_num_threads(job.threads)
     waiter = Waiter(job.bell, lambda: bool(job.counters["stop"]), [link.parent()])
     trace = Tracer(job.name, run_dir=job.trace_dir, t0_ns=job.t0_ns)
-    collector = make_collector(job, trace)
-    source = LockstepCollector(job.schedule, job.counters, waiter, job.listeners)
-    link.send("ready")
-    try:
-        collect(collector, source, trace)
-    finally:
-        trace.close()
-        collector.close()
+    with open_collector(job, trace) as collector:
+        link.send("ready")
+        try:
+            collect(collector, LockstepCollector(job.schedule, job.counters, waiter, job.listeners), trace)
+        finally:
+            trace.close()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
 from unilab.algos.base import PolicySpec
 from unilab.algos.registry import make_policy
+from unilab.envs.base import closing_env
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeResults, evaluate
+from unilab.shm import Counters
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
 
@@ -26,6 +30,7 @@ class EvaluationJob:
     version: int
     seed: int
     episodes: int
+    max_episode_steps: int
     threads: int
 
 
@@ -47,19 +52,29 @@ class EvaluationResult:
         }
 
 
-def run_evaluation(job: EvaluationJob) -> EvaluationResult:
-    """Play ``job.episodes`` episodes with the deterministic policy, on evaluation seeds of the run."""
+def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> EvaluationResult:
+    """Play ``job.episodes`` episodes with the deterministic policy, on evaluation seeds of the run.
+
+    Args:
+        job: what to evaluate.
+        round_done: called after each step of all envs.
+    """
     policy = make_policy(job.policy, seed=job.seed, index=0)
     WeightReader(job.weights, FlatState(policy.module)).fetch(job.version)
     cfg = replace(job.env, num_envs=min(MAX_ENVS, job.episodes))
-    env = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env)
-    try:
-        return EvaluationResult(job.version, evaluate(env, policy.act, job.episodes))
-    finally:
-        env.close()
+    with closing_env(make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env)) as env:
+        episodes = evaluate(
+            env, policy.act, job.episodes, max_episode_steps=job.max_episode_steps, round_done=round_done
+        )
+    return EvaluationResult(job.version, episodes)
 
 
-def evaluator_main(link: Link, job: EvaluationJob) -> None:
-    """Entry of an evaluator process."""
+def evaluator_main(link: Link, job: EvaluationJob, counters: Counters) -> None:
+    """Entry of an evaluator process; ``counters["rounds"]`` are its signs of life."""
     torch.set_num_threads(job.threads)
-    link.send("result", run_evaluation(job))
+    rounds = itertools.count(1)
+
+    def round_done() -> None:
+        counters["rounds"] = next(rounds)
+
+    link.send("result", run_evaluation(job, round_done))

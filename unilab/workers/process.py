@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from typing import Any
 
-from unilab.errors import WorkerDied
+from unilab.errors import WaitTimeout, WorkerDied
 from unilab.shm import Bell, Peer, Waiter
 from unilab.workers.child import MARKER, child_main, kill_marked
 
@@ -62,7 +62,8 @@ class Worker:
         )
         self._mark = f"{os.getpid()}.{name}.{secrets.token_hex(8)}"
         resource_tracker.ensure_running()  # before the environment changes: it is no descendant of a worker
-        with _environment({variable: str(threads) for variable in _THREAD_VARIABLES} | {MARKER: self._mark}):
+        variables = {variable: str(threads) for variable in _THREAD_VARIABLES} | {MARKER: self._mark}
+        with _environment(variables), _without_interrupts():
             self._process.start()
         child_conn.close()
         self._pidfd = _open_pidfd(self._process)
@@ -73,6 +74,11 @@ class Worker:
         assert self._process.pid is not None
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether it has not been stopped from here; it may have died."""
+        return self._pidfd >= 0
+
     def peers(self) -> list[Peer]:
         """What a ``Waiter`` that depends on this worker has to watch: its life and its messages."""
         return [
@@ -80,14 +86,25 @@ class Worker:
             Peer(self.name, self._conn.fileno(), self.failure),
         ]
 
-    def wait_message(self, kind: str, waiter: Waiter, what: str, deadline_s: float | None = None) -> Any:
+    def wait_message(self, kind: str, waiter: Waiter, what: str, deadline_s: float) -> Any:
         """The payload of the next message of this kind.
 
         Raises:
-            WorkerDied: the worker failed or ended first.
-            WaitTimeout: the deadline passed.
+            WorkerDied: the worker failed, ended, or did not send it within the deadline.
         """
-        waiter.wait(lambda: self._received(kind), what, deadline_s)
+        try:
+            waiter.wait(lambda: self.received(kind), what, deadline_s)
+        except WaitTimeout as error:
+            raise WorkerDied(f"{self.name} (pid {self.pid}) is stuck: {error}") from None
+        return self.take_message(kind)
+
+    def received(self, kind: str) -> bool:
+        """Whether a message of this kind has come."""
+        self._pump()
+        return kind in self._inbox
+
+    def take_message(self, kind: str) -> Any:
+        """The payload of a message that has been received; the next one is another."""
         with self._lock:
             return self._inbox.pop(kind)
 
@@ -128,10 +145,6 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
         kill_marked(self._mark)
 
-    def _received(self, kind: str) -> bool:
-        self._pump()
-        return kind in self._inbox
-
     def _pump(self) -> None:
         with self._lock:
             try:
@@ -158,6 +171,16 @@ def _open_pidfd(process: Any) -> int:
     if hasattr(os, "pidfd_open"):
         return os.pidfd_open(process.pid)
     return os.dup(process.sentinel)
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold SIGINT back; a process that is started meanwhile holds it back until it has left the terminal's group."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

@@ -133,16 +133,15 @@ class Asks(Plain):
                 child=multiprocessing.parent_process() is not None,
                 start=multiprocessing.get_start_method(allow_none=True),
                 cuda=torch.cuda.is_initialized(),
-                open_to_children=[fd for fd in range(3, 256) if is_open_to_children(fd)],
+                inheritable=[os.readlink(f"/proc/self/fd/{fd}") for fd in range(3, 256) if is_inheritable(fd)],
             )
 
 
-def is_open_to_children(fd):
+def is_inheritable(fd):
     try:
-        kind = os.readlink(f"/proc/self/fd/{fd}")
+        return os.get_inheritable(fd)
     except OSError:
         return False
-    return os.get_inheritable(fd) and ("unilab" in kind or "eventfd" in kind)
 
 
 class Seeds(Plain):
@@ -151,7 +150,20 @@ class Seeds(Plain):
         return super().reset(seed=seed)
 
 
+class CannotClose(Plain):
+    def close(self):
+        raise RuntimeError("cannot be closed")
+
+
+class Endless(Plain):
+    """Never ends an episode; registered without a time limit."""
+
+
+gym.register("Endless-v0", entry_point=Endless)
+
+
 for kind in (
+    CannotClose,
     Plain,
     Raises,
     Exits,

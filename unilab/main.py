@@ -1,0 +1,34 @@
+"""Entry of the programs: first of all signals, then everything that takes seconds to import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+
+def main() -> int:
+    """``unilab ...``; returns the exit code."""
+    return _run("main")
+
+
+def train_main() -> int:
+    """``python scripts/train.py ...``; returns the exit code."""
+    return _run("train_main")
+
+
+def _run(name: str) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    from unilab import cli
+
+    code: int = getattr(cli, name)()
+    return code
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """Until a run has handlers of its own there is nothing to save, and imports print long tracebacks."""
+    sys.stderr.write(f"unilab: ended by {signal.Signals(number).name} before the run began\n")
+    sys.stderr.flush()
+    os._exit(128 + number)
