@@ -20,12 +20,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from unilab.algos.base import PolicySpec
-from unilab.algos.registry import make_policy
-from unilab.checkpoint import list_checkpoints, load_checkpoint
-from unilab.config import TrainConfig, load_file
-from unilab.envs.registry import make_env, probe
+from unilab.checkpoint import list_checkpoints
+from unilab.envs.registry import make_env
 from unilab.envs.rollout import evaluate
+from unilab.restore import load_policy
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 EPISODES = 10
@@ -87,15 +85,10 @@ def evaluate_run(run: Path, seed: int) -> list[dict[str, Any]]:
     if cached.exists():
         points: list[dict[str, Any]] = json.loads(cached.read_text())
         return points
-    cfg = load_file(run / "config.yaml", TrainConfig())
-    spec = probe(cfg.env)
-    policy = make_policy(
-        PolicySpec(algo=cfg.algo, env=spec, learner=cfg.learner, algo_config=cfg.algo_config), seed=0, index=0
-    )
     points = []
     for path in list_checkpoints(run / "checkpoints"):
-        policy.module.load_state_dict(load_checkpoint(path)["policy"])
-        env = make_env(replace(cfg.env, num_envs=EPISODES), seed=seed, role="eval", spec=spec)
+        policy, cfg = load_policy(path)
+        env = make_env(replace(cfg.env, num_envs=EPISODES), seed=seed, role="eval")
         returns = evaluate(env, policy.act, EPISODES).returns
         env.close()
         meta = json.loads((path / "meta.json").read_text())

@@ -1,0 +1,31 @@
+"""From a checkpoint back to a policy that acts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from unilab.algos.base import Policy, PolicySpec
+from unilab.algos.registry import make_policy
+from unilab.checkpoint import load_checkpoint
+from unilab.config import TrainConfig, overlay
+from unilab.envs.registry import probe
+
+
+def load_policy(checkpoint: Path) -> tuple[Policy, TrainConfig]:
+    """The policy of a checkpoint directory, on the CPU, and the config that it was trained with.
+
+    ``policy.act({"obs": obs})`` takes raw observations [n, obs_dim] float32 and returns actions [n, action_dim] in
+    [-1, 1] per dimension, between the env's bounds.
+
+    Raises:
+        ConfigError: the checkpoint cannot be read.
+        EnvError: its env cannot be made here.
+    """
+    state = load_checkpoint(checkpoint)
+    cfg = overlay(TrainConfig(), yaml.safe_load(state["config"]), str(checkpoint))
+    spec = PolicySpec(algo=cfg.algo, env=probe(cfg.env), learner=cfg.learner, algo_config=cfg.algo_config)
+    policy = make_policy(spec, seed=cfg.seed, index=0)
+    policy.module.load_state_dict(state["policy"])
+    return policy, cfg
