@@ -3,7 +3,7 @@
 The real schedule, ring, sampler, weight block, pacer and pipeline, in threads that a seeded baton switches
 between at every wait and in the middle of every write and read of shared memory (see ``baton``). Training and
 simulation are made up, so that everything depends on everything: an update mixes its batch into the weights;
-the rows of a chunk hold the weights that acted. ``lockstep_model.py`` of the design is the model of it.
+the rows of a chunk hold the weights that acted. docs/design.md describes the protocol.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""DESIGN.md, contract 1: one test for every backend and every autoreset mode."""
+"""docs/design.md, contract 1: one test for every backend and every autoreset mode."""
 
 from functools import partial
 

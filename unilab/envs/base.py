@@ -1,4 +1,4 @@
-"""The env contract (DESIGN.md, contract 1).
+"""The env contract (docs/design.md, contract 1).
 
 ``next_obs`` is always the true successor under the action, the terminal observation at an episode's end;
 ``obs`` is what the policy acts on next, the reset observation there. Adapters absorb every autoreset flavour,

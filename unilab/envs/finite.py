@@ -1,4 +1,4 @@
-"""Values are finite or named (DESIGN.md, contract 12): the check at the env's border."""
+"""Values are finite or named (docs/design.md, contract 12): the check at the env's border."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replay ring (DESIGN.md, contract 2).
+"""The replay ring (docs/design.md, contract 2).
 
 One float32 row per transition and an int64 side array with the policy version that acted. The ``cursor`` counts
 rows ever appended and never wraps; row number r lies in cell r % capacity. A row is written once, complete, and

@@ -1,4 +1,4 @@
-"""The one way to wait for another process (DESIGN.md, contract 7).
+"""The one way to wait for another process (docs/design.md, contract 7).
 
 A ``Bell`` is one eventfd (a pipe where there is none). Each waiter owns one bell; whoever changes something that
 the waiter may be waiting for rings it afterwards. ``Waiter.wait`` sleeps in ``poll`` until its condition holds,

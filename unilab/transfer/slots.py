@@ -1,4 +1,4 @@
-"""Staging slots and what may happen to them (DESIGN.md, contract 4)."""
+"""Staging slots and what may happen to them (docs/design.md, contract 4)."""
 
 from __future__ import annotations
 

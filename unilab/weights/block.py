@@ -1,4 +1,4 @@
-"""Versioned weights in shared memory: one writer, many readers, no lock (DESIGN.md, contract 3).
+"""Versioned weights in shared memory: one writer, many readers, no lock (docs/design.md, contract 3).
 
 A 64-byte header, then two slots. A version is written over the older of the two snapshots, so the one before it
 stays whole meanwhile. Each slot has a sequence number (odd while it is written), its version and a checksum of its

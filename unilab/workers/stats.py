@@ -1,4 +1,4 @@
-"""What a collector reports: rows in shared memory, tagged with their chunk (DESIGN.md, contract 10).
+"""What a collector reports: rows in shared memory, tagged with their chunk (docs/design.md, contract 10).
 
 There is no queue, so nothing can fill up and block, and what the learner logs at tick t (all that is tagged with
 chunks up to t) does not depend on when anything arrived. The episode table is as large as the rows that can be
