@@ -55,6 +55,21 @@ def test_a_killed_collector_takes_its_helpers_along(start: Start, env: str) -> N
     assert not _alive(int(notes(program)[0]["helper"]))
 
 
+@pytest.mark.parametrize("victim", ["collector", "learner"])
+def test_a_process_per_env_leaves_nothing_behind_either(start: Start, victim: str) -> None:
+    before = set(os.listdir("/dev/shm"))
+    program = start("--env", "Pendulum-v1", "--vec", "async", "--num-envs", "2", *LONG)
+    program.training()
+    alive = program.descendants()
+    # The collector is the worker that the learner started itself; the others belong to its envs.
+    collector = next(pid for pid in alive if "spawn_main" in alive[pid] and _parent(pid) == program.process.pid)
+    os.kill(collector if victim == "collector" else program.process.pid, signal.SIGKILL)
+    program.end(10)
+
+    assert program.left_over() == []
+    assert set(os.listdir("/dev/shm")) <= before
+
+
 @pytest.mark.parametrize("session", ["false", "true"])
 def test_nothing_survives_a_killed_learner(start: Start, session: str) -> None:
     program = start("--env", "sample_envs:HasHelper-v0", "--env-kwargs", f"own_session={session}", *LONG)
@@ -214,6 +229,10 @@ def test_an_evaluator_that_hangs_is_named(start: Start) -> None:
     assert program.summary["updates"] == 45
     assert newest_checkpoint(program)["updates"] == 45
     assert program.left_over() == []
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _alive(pid: int) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from unilab.errors import EnvError, WorkerDied
 from unilab.shm import Bell, Waiter
-from unilab.workers.child import MARKER, Link, describe, kill_marked
+from unilab.workers.child import MARKER, Link, describe, kill_family
 from unilab.workers.process import Worker, _describe_exit, _environment
 
 
@@ -221,7 +221,7 @@ def helper():
 def test_helpers_are_found_by_their_mark_whatever_group_they_are_in(helper):
     ours, others = helper("1.collector-0.aaaa"), helper("1.collector-0.bbbb")
 
-    kill_marked("1.collector-0.aaaa")
+    kill_family(-1, "1.collector-0.aaaa")
 
     assert ours.wait(30) == -signal.SIGKILL
     others.stdin.close()
@@ -231,7 +231,7 @@ def test_helpers_are_found_by_their_mark_whatever_group_they_are_in(helper):
 def test_a_mark_that_begins_like_another_is_another(helper):
     other = helper("1.collector-0.aaaa")
 
-    kill_marked("1.collector-0.aa")
+    kill_family(-1, "1.collector-0.aa")
 
     other.stdin.close()
     assert other.wait(30) == 0

@@ -123,21 +123,40 @@ def _die_with_parent(parent: int, parent_pid: int) -> None:
         _end_group()
 
 
-def kill_marked(mark: str) -> None:
-    """SIGKILL to every other process whose environment carries this mark (Linux; elsewhere nothing)."""
+def kill_family(leader: int, mark: str) -> None:
+    """SIGKILL to a worker and to all that its env started, except this process.
+
+    On Linux these are the processes of its group and those that carry its mark. A resource tracker among them is
+    spared: it ends by itself once the others have gone, and first removes the semaphores that they have left in
+    /dev/shm. Elsewhere it is the group.
+    """
+    if not os.path.isdir("/proc/self"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+        return
     wanted = f"{MARKER}={mark}".encode()
-    for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
-            if wanted in file.read().split(b"\0"):
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if int(entry) != os.getpid() and _belongs(entry, leader, wanted):
                 os.kill(int(entry), signal.SIGKILL)
+
+
+def _belongs(entry: str, leader: int, wanted: bytes) -> bool:
+    group = int(_read(entry, "stat").rpartition(b")")[2].split()[2])
+    if group != leader and wanted not in _read(entry, "environ").split(b"\0"):
+        return False
+    return b"multiprocessing.resource_tracker" not in _read(entry, "cmdline")
+
+
+def _read(entry: str, name: str) -> bytes:
+    with open(f"/proc/{entry}/{name}", "rb") as file:
+        return file.read()
 
 
 def _end_group() -> None:
     """SIGKILL to all that the env of this worker started, then to the worker itself."""
-    kill_marked(os.environ.get(MARKER, ""))
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+    kill_family(os.getpgrp(), os.environ.get(MARKER, ""))
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _prctl(option: int, value: int) -> None:

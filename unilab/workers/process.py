@@ -23,7 +23,7 @@ from typing import Any
 
 from unilab.errors import WaitTimeout, WorkerDied
 from unilab.shm import Bell, Peer, Waiter
-from unilab.workers.child import MARKER, child_main, kill_marked
+from unilab.workers.child import MARKER, child_main, kill_family
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -140,10 +140,7 @@ class Worker:
 
     def kill(self) -> None:
         """SIGKILL to the worker and its helpers; does not wait, safe in a signal handler."""
-        # The group outlives its leader while a helper of the env is in it.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        kill_marked(self._mark)
+        kill_family(self.pid, self._mark)
 
     def _pump(self) -> None:
         with self._lock:
