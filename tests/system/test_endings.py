@@ -119,7 +119,7 @@ def test_a_hanging_env_is_named_and_killed(start: Start) -> None:
     assert program.left_over() == []
 
 
-@pytest.mark.parametrize(("where", "value"), [("obs", "nan"), ("obs", "inf"), ("reward", "nan"), ("reward", "-inf")])
+@pytest.mark.parametrize(("where", "value"), [("obs", "nan"), ("reward", "-inf")])
 def test_a_value_that_is_not_finite_ends_the_run_by_name(start: Start, where: str, value: str) -> None:
     program = start("--env", "sample_envs:BadValue-v0", "--env-kwargs", f"where={where}", f"value='{value}'", *LONG)
 
@@ -173,8 +173,10 @@ def test_a_second_interrupt_ends_at_once(start: Start) -> None:
     assert program.left_over() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", [0.3, 1.0, 2.0, 3.0, 4.0])
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [(signal.SIGINT, 0.3), (signal.SIGTERM, 1.2), (signal.SIGINT, 2.0), (signal.SIGTERM, 2.8), (signal.SIGINT, 3.5)],
+)
 def test_an_interrupt_during_the_start_ends_without_a_traceback(
     start: Start, number: signal.Signals, moment: float
 ) -> None:

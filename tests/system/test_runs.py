@@ -90,7 +90,7 @@ def test_output_in_a_file_is_plain_lines_that_grow(start: Start) -> None:
     assert "\x1b" not in program.text
     assert "odd [b] [seed3]\n" in program.text
     assert re.search(r"^phase=prefill env_steps=\d+ of=152 reward_per_step=-?[\d.]+", program.text, re.M)
-    assert re.search(r"^env_steps=1504 done=100.3% .*fps=[1-9]", program.text, re.M)
+    assert re.search(r"^env_steps=1504 done=100.0% .*fps=[1-9]", program.text, re.M)
 
 
 def test_spans_of_both_processes_lie_on_one_clock_in_strict_json(start: Start) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-import mujoco
 from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
 
 from unilab.errors import EnvError, nearest
@@ -26,19 +26,25 @@ def make_one(cfg: EnvConfig) -> gym.Env[Any, Any]:
     """
     _import_module_of(cfg.env)
     try:
-        with _mujoco_warnings():
+        with _mujoco_warnings(cfg.env):
             return gym.make(cfg.env, **{"disable_env_checker": True, **cfg.env_kwargs})
     except Exception as error:
         raise EnvError(_reason(cfg, error)) from error
 
 
 @contextlib.contextmanager
-def _mujoco_warnings() -> Iterator[None]:
+def _mujoco_warnings(env_id: str) -> Iterator[None]:
     """Route what MuJoCo says about a model to Python warnings, each shown once.
 
     On its own it prints every warning for every env and adds it to MUJOCO_LOG.TXT in the current folder. What it
     deprecates in a model file of a library is nothing that the user of that library can act on, and is left out.
     """
+
+    registered = gym.registry.get(env_id.rpartition(":")[2])
+    if "mujoco" not in sys.modules and "mujoco" not in str(registered and registered.entry_point):
+        yield  # an env of another kind: spare it the import
+        return
+    import mujoco
 
     def show(message: str) -> None:
         if "deprecated" not in message:
