@@ -101,7 +101,8 @@ def ticks_of(summary: RunSummary) -> dict[str, float]:
     period_us = np.diff(begins)
     learn_us = per_tick(spans["update"], begins)
     own_us = period_us - learn_us - per_tick(spans["wait_batch"], begins)
-    collect_us = np.median([duration for _, duration in spans["env_step"]][WARMUP:])
+    # All that the collector does for a chunk: fetch, act, env step, append. What is left of the tick is hand-over.
+    collect_us = np.median([duration for _, duration in spans["chunk"]][WARMUP:])
     longer_us = max(float(collect_us), float(np.median(learn_us)))
     return {
         "tick_us": float(np.median(period_us)),

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from functools import cached_property
+from math import ceil
 from typing import Protocol
 
 from unilab.errors import ConfigError, Stopped, WaitTimeout, WorkerDied
@@ -51,7 +52,7 @@ class Chunk:
     version: int | None  # weights that act; None: uniform random actions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """All counts of a run as pure arithmetic."""
 
@@ -77,12 +78,12 @@ class Schedule:
                 f"(num_envs x steps_per_tick); use at least {2 * self.chunk_rows:,}"
             )
 
-    @property
+    @cached_property
     def chunk_rows(self) -> int:
         """G: rows of a chunk."""
         return self.num_envs * self.steps_per_tick
 
-    @property
+    @cached_property
     def prefill(self) -> int:
         """P: rows of the prefill, whole rounds, at least one."""
         return max(1, ceil(self.learning_starts / self.num_envs)) * self.num_envs
@@ -107,7 +108,8 @@ class Schedule:
 
     def updates_until(self, tick: int) -> int:
         """Updates of ticks 1..t together."""
-        return floor(self.utd * tick * self.chunk_rows)
+        # In integers: the same floor, and this runs in every tick.
+        return self.utd.numerator * tick * self.chunk_rows // self.utd.denominator
 
     @property
     def max_updates(self) -> int:
@@ -275,6 +277,8 @@ def wait_while_alive(
         WorkerDied: the process ended, or made no step for the stall limit.
         Stopped: the run was asked to stop.
     """
+    if condition():
+        return
     seen, since = rounds(), time.monotonic()
     while True:
         try:

@@ -71,8 +71,8 @@ class Progress:
     def add_batch(self, tick: int, versions: NDArray[np.int64]) -> None:
         """Take a sample of the policy versions of a tick's rows; rows of uniform random actions count as version 0."""
         if versions.size:
-            self._age_sum += tick - 1 - float(np.maximum(versions, 0).mean())
-            self._age_count += 1
+            self._age_sum += sum(tick - 1 - max(version, 0) for version in versions.tolist())
+            self._age_count += versions.size
 
     def prefill(self, env_steps: int, total: int, reward_sum: float) -> None:
         """Say how far the prefill is, every few seconds and at its end."""

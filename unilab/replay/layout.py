@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+
+_NAMES = ("obs", "action", "reward", "next_obs", "terminated", "truncated", "critic_obs", "next_critic_obs")
 
 
 @dataclass(frozen=True)
@@ -18,25 +21,18 @@ class RowLayout:
     critic_dim: int = 0
 
     @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Floats of each column, in order."""
+        o, c = self.obs_dim, self.critic_dim
+        return (o, self.action_dim, 1, o, 1, 1) + ((c, c) if c else ())
+
+    @cached_property
     def columns(self) -> dict[str, slice]:
         """Where each column lies in a row."""
-        widths = {
-            "obs": self.obs_dim,
-            "action": self.action_dim,
-            "reward": 1,
-            "next_obs": self.obs_dim,
-            "terminated": 1,
-            "truncated": 1,
-        }
-        if self.critic_dim:
-            widths |= {"critic_obs": self.critic_dim, "next_critic_obs": self.critic_dim}
-        columns, start = {}, 0
-        for name, width in widths.items():
-            columns[name] = slice(start, start + width)
-            start += width
-        return columns
+        stops = list(accumulate(self.widths))
+        return {name: slice(stop - width, stop) for name, width, stop in zip(_NAMES, self.widths, stops, strict=False)}
 
     @cached_property
     def width(self) -> int:
         """Floats in a row."""
-        return 2 * self.obs_dim + self.action_dim + 3 + 2 * self.critic_dim
+        return sum(self.widths)

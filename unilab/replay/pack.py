@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from unilab.replay.ring import Ring
 from unilab.replay.samplers import UniformSampler
 
-AGE_SAMPLE = 32
-"""Rows whose age is looked at: each look is a cache miss of its own."""
+AGE_SAMPLE = 8
+"""Rows of a batch whose age is looked at; a few random rows of every tick are sample enough, and each is a cache miss."""
 
 
 @dataclass(frozen=True, slots=True)

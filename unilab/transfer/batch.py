@@ -33,16 +33,15 @@ class Batch:
 
 def _minibatch(rows: Tensor, layout: RowLayout) -> Minibatch:
     """Columns of packed rows."""
-    column = layout.columns
-    obs, next_obs = rows[:, column["obs"]], rows[:, column["next_obs"]]
-    privileged = layout.critic_dim > 0
+    obs, action, reward, next_obs, terminated, truncated, *critic = rows.split_with_sizes(layout.widths, 1)
+    critic_obs, next_critic_obs = critic or (obs, next_obs)
     return Minibatch(
         obs=obs,
-        action=rows[:, column["action"]],
-        reward=rows[:, column["reward"].start],
+        action=action,
+        reward=reward[:, 0],
         next_obs=next_obs,
-        terminated=rows[:, column["terminated"].start] != 0,
-        truncated=rows[:, column["truncated"].start] != 0,
-        critic_obs=rows[:, column["critic_obs"]] if privileged else obs,
-        next_critic_obs=rows[:, column["next_critic_obs"]] if privileged else next_obs,
+        terminated=terminated[:, 0] != 0,
+        truncated=truncated[:, 0] != 0,
+        critic_obs=critic_obs,
+        next_critic_obs=next_critic_obs,
     )
