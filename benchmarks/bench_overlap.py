@@ -7,7 +7,7 @@ runs after a sleep of milliseconds on a virtual machine finds cold caches and ta
 
 from __future__ import annotations
 
-import json
+import csv
 import sys
 import tempfile
 import time
@@ -26,8 +26,9 @@ from unilab.replay import ReplayConfig
 from unilab.rundir import RunSummary
 from unilab.train import train
 
-TICKS = 600
-WARMUP = 100
+TICKS = 1000
+TICKS_PER_ROW = 100
+NUM_ENVS = 8
 
 
 def main() -> int:
@@ -74,7 +75,7 @@ def spin(seconds: float) -> None:
 def config(folder: Path, collect_ms: float) -> TrainConfig:
     """One update of 256 rows and one step of 8 envs a tick; default nets, so that publishing costs what it does."""
     return TrainConfig(
-        total_steps=8 * (TICKS + 20),
+        total_steps=NUM_ENVS * (TICKS + 20),
         log_dir=folder,
         env=EnvConfig(
             env="unilab/Toy-v0",
@@ -85,40 +86,31 @@ def config(folder: Path, collect_ms: float) -> TrainConfig:
         replay=ReplayConfig(buffer_size=100_000, learning_starts=160),
         evaluation=EvaluationConfig(episodes=0),
         pacing=PacingConfig(utd=0.125),
-        trace=True,
+        log_every=NUM_ENVS * TICKS_PER_ROW,
     )
 
 
 def ticks_of(summary: RunSummary) -> dict[str, float]:
-    """Period of a tick, and what it is made of, from the run's own trace; medians, the first ticks left out."""
-    events = json.loads(Path(str(summary.trace)).read_text())
-    events = events["traceEvents"] if isinstance(events, dict) else events
-    spans: dict[str, list[tuple[float, float]]] = {}
-    for event in events:
-        if event["ph"] == "X":
-            spans.setdefault(event["name"], []).append((event["ts"], event["dur"]))
-    begins = np.array([ts for ts, _ in spans["tick"]])[WARMUP:]
-    period_us = np.diff(begins)
-    learn_us = per_tick(spans["update"], begins)
-    own_us = period_us - learn_us - per_tick(spans["wait_batch"], begins)
-    # All that the collector does for a chunk: fetch, act, env step, append. What is left of the tick is hand-over.
-    collect_us = np.median([duration for _, duration in spans["chunk"]][WARMUP:])
-    longer_us = max(float(collect_us), float(np.median(learn_us)))
+    """Period of a tick, and what it is made of, from the run's own progress.csv; medians, the first ticks left out."""
+    run = Path(str(summary.checkpoint)).parent.parent
+    with open(run / "progress.csv") as file:
+        rows = [{name: float(x) for name, x in row.items() if x} for row in csv.DictReader(file)][1:-1]
+    tick_us = np.array([1e6 * NUM_ENVS / row["time/fps"] for row in rows])
+
+    def part_us(role: str, *names: str) -> np.ndarray:
+        return tick_us * [sum(row[f"perf/{role}_{name}_share"] for name in names) for row in rows]
+
+    # All that the collector does for a chunk; what is left of a tick that it bounds is hand-over.
+    collect_us = part_us("collector", "fetch", "act", "env_step", "append")
+    learn_us = part_us("learner", "update")
+    own_us = tick_us - learn_us - part_us("learner", "wait_batch")
     return {
-        "tick_us": float(np.median(period_us)),
-        "collect_us": float(collect_us),
+        "tick_us": float(np.median(tick_us)),
+        "collect_us": float(np.median(collect_us)),
         "learn_us": float(np.median(learn_us)),
         "own_us": float(np.median(own_us)),
-        "ratio": float(np.median(period_us)) / longer_us,
+        "ratio": float(np.median(tick_us / np.maximum(collect_us, learn_us))),
     }
-
-
-def per_tick(spans: list[tuple[float, float]], begins: np.ndarray) -> np.ndarray:
-    """Summed durations of the spans that begin within each tick."""
-    ts, durations = np.array(spans).T
-    index = np.searchsorted(begins, ts, side="right") - 1
-    inside = (index >= 0) & (index < len(begins) - 1)
-    return np.bincount(index[inside], durations[inside], minlength=len(begins) - 1)
 
 
 if __name__ == "__main__":

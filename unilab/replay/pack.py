@@ -11,7 +11,7 @@ from unilab.replay.ring import Ring
 from unilab.replay.samplers import UniformSampler
 
 AGE_SAMPLE = 8
-"""Rows of a batch whose age is looked at; a few random rows of every tick are sample enough, and each is a cache miss."""
+"""Rows of a batch whose age is looked at: a few random rows of every tick are sample enough; each is a cache miss."""
 
 
 @dataclass(frozen=True, slots=True)

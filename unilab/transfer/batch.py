@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -19,6 +19,9 @@ class Batch:
     layout: RowLayout
     packed: Packed
     slot: int
+    views: dict[tuple[int, int, int], tuple[Tensor, ...]] = field(default_factory=dict)
+    """Column views by (slot, start, stop), shared by the batches of a pipeline: a slot never moves, and each slice of a
+    tensor takes a microsecond or more."""
 
     @property
     def tick(self) -> int:
@@ -28,20 +31,24 @@ class Batch:
     def split(self, batch_size: int) -> Iterator[Minibatch]:
         """Minibatches of ``batch_size`` rows in order, as views: each update gets rows of its own."""
         for start in range(0, len(self.rows), batch_size):
-            yield _minibatch(self.rows[start : start + batch_size], self.layout)
+            key = (self.slot, start, start + batch_size)
+            if key not in self.views:
+                self.views[key] = _columns(self.rows[start : start + batch_size], self.layout)
+            obs, action, reward, next_obs, terminated, truncated, critic_obs, next_critic_obs = self.views[key]
+            yield Minibatch(
+                obs=obs,
+                action=action,
+                reward=reward,
+                next_obs=next_obs,
+                terminated=terminated != 0,
+                truncated=truncated != 0,
+                critic_obs=critic_obs,
+                next_critic_obs=next_critic_obs,
+            )
 
 
-def _minibatch(rows: Tensor, layout: RowLayout) -> Minibatch:
-    """Columns of packed rows."""
+def _columns(rows: Tensor, layout: RowLayout) -> tuple[Tensor, ...]:
+    """Columns of packed rows as views; without a critic group the critics' are those of the actor."""
     obs, action, reward, next_obs, terminated, truncated, *critic = rows.split_with_sizes(layout.widths, 1)
-    critic_obs, next_critic_obs = critic or (obs, next_obs)
-    return Minibatch(
-        obs=obs,
-        action=action,
-        reward=reward[:, 0],
-        next_obs=next_obs,
-        terminated=terminated[:, 0] != 0,
-        truncated=truncated[:, 0] != 0,
-        critic_obs=critic_obs,
-        next_critic_obs=next_critic_obs,
-    )
+    scalars = (reward[:, 0], next_obs, terminated[:, 0], truncated[:, 0])
+    return obs, action, *scalars, *(critic or (obs, next_obs))

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from unilab.errors import WaitTimeout
 from unilab.replay import Packed, RowLayout
@@ -71,6 +72,7 @@ class Pipeline:
         self._copier = copier
         self._waiter = waiter
         self._trace = trace
+        self._views: dict[tuple[int, int, int], tuple[Tensor, ...]] = {}
         self._slots = [Slot(i) for i in range(len(host))]
         self._wanted = self._taken = 0  # newest tick asked for, newest one handed out
         self.inline_spans = ("pack", "copy") if packer is None else ()
@@ -113,7 +115,7 @@ class Pipeline:
         rows = self._copier.ready(slot.index, slot.packed.rows)
         slot.advance(SlotState.IN_USE)
         self._taken = tick
-        return Batch(rows, self._layout, slot.packed, slot.index)
+        return Batch(rows, self._layout, slot.packed, slot.index, self._views)
 
     def release(self, batch: Batch) -> None:
         """Give the batch's slot back; compute on it that was issued before still sees its rows.
