@@ -205,10 +205,10 @@ class Runtime:
         """Save, evaluate the final weights, and say how it went."""
         self._write_progress(tick, last=True)
         self.save(tick, PARK_S if self.interrupted else None)
+        self._stop_worker()
         if self.interrupted:
             self._end_interrupted()
             return
-        self._stop_worker()
         if self.plan.cfg.evaluation.episodes:
             self._evaluate(tick)
         self._end("completed", "all env steps done", 0)
@@ -293,11 +293,9 @@ class Runtime:
                 patient.wait(lambda: self._shared.counters["finished"] >= chunk, f"chunk {chunk}", park_s)
 
     def _stop_worker(self) -> None:
-        """End the collector."""
-        if not hasattr(self, "_shared"):
-            return
-        self._shared.ask_stop()
+        """End the collector, so that nobody appends to the ring any more."""
         if self._worker and self._worker.alive:
+            self._shared.ask_stop()
             self._worker.stop(STOP_S)
 
     @contextlib.contextmanager
