@@ -30,6 +30,14 @@ def events(monkeypatch):
 
 
 @pytest.fixture
+def clock(monkeypatch):
+    """Seconds that only the test moves on."""
+    clock = [100.0]
+    monkeypatch.setattr(interrupt.time, "monotonic", lambda: clock[0])
+    return clock
+
+
+@pytest.fixture
 def caught(events):
     return Interrupt(on_first=lambda: events.append("first"), on_second=lambda: events.append("second"))
 
@@ -59,13 +67,33 @@ def test_the_first_signal_asks_to_stop_and_is_kept_with_its_exit_code(caught, ev
         (signal.SIGTERM, signal.SIGINT, 130),
     ],
 )
-def test_the_second_signal_takes_others_along_and_ends_at_once(caught, events, first, second, code):
+def test_the_second_signal_takes_others_along_and_ends_at_once(caught, events, clock, first, second, code):
     with caught:
         signal.raise_signal(first)
+        clock[0] += 0.11  # two quick presses
         with pytest.raises(EndedError):
             signal.raise_signal(second)
 
     assert events == ["first", "second", ("ended", code)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_a_launcher_forwards_too_counts_once(caught, events, clock, number):
+    with caught:
+        signal.raise_signal(number)
+        clock[0] += 0.09
+        signal.raise_signal(number)
+
+    assert (caught.signal, events) == (number, ["first"])
+
+
+def test_another_signal_is_no_echo_however_soon_it_comes(caught, events, clock):
+    with caught:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(EndedError):
+            signal.raise_signal(signal.SIGTERM)
+
+    assert events == ["first", "second", ("ended", 143)]
 
 
 def test_the_handlers_before_are_back_after_the_block(caught):

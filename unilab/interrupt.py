@@ -11,6 +11,10 @@ from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+_ECHO_S = 0.1
+"""The same signal again within this time is the first one: the terminal signals the whole group, and a launcher in it
+(`timeout`, `srun`, some containers' init) forwards what it got. Nobody presses Ctrl-C twice that fast."""
+
 
 class Interrupt:
     """Catches the signals while the block runs.
@@ -58,6 +62,6 @@ class Interrupt:
             self._came_s = time.monotonic()
             self.signal = signal.Signals(number)
             self._on_first()
-        else:
+        elif number != self.signal or self.age_s() >= _ECHO_S:
             self._on_second()
             os._exit(128 + number)
