@@ -5,7 +5,7 @@ import pytest
 from toy_learners import ALGOS, SMALL, env_spec
 
 from unilab.algos.base import LearnerConfig, PolicySpec
-from unilab.algos.registry import algo_config_class, make_learner, make_policy
+from unilab.algos.registry import ALGORITHMS, make_learner, make_policy
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
 from unilab.errors import ConfigError
@@ -13,7 +13,7 @@ from unilab.errors import ConfigError
 
 def test_an_unknown_name_is_refused_with_the_nearest_known_one():
     with pytest.raises(ConfigError, match=r"'sacc' is unknown.*did you mean 'sac'"):
-        algo_config_class("sacc")
+        make_learner("sacc", env_spec(), SMALL, SACConfig(), seed=0, device="cpu")
     with pytest.raises(ConfigError, match="did you mean 'td3'"):
         make_learner("TD3".lower() + "x", env_spec(), SMALL, TD3Config(), seed=0, device="cpu")
     with pytest.raises(ConfigError, match="unknown"):
@@ -29,14 +29,14 @@ def test_the_config_of_another_algorithm_is_refused():
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_a_policy_spec_survives_pickling_and_builds(algo):
-    spec = PolicySpec(algo=algo, env=env_spec(), learner=SMALL, algo_config=algo_config_class(algo)())
+    spec = PolicySpec(algo=algo, env=env_spec(), learner=SMALL, algo_config=ALGORITHMS[algo].config())
 
     make_policy(pickle.loads(pickle.dumps(spec)), seed=0, index=0)
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_every_option_has_a_default_and_cannot_be_changed_later(algo):
-    config = algo_config_class(algo)()
+    config = ALGORITHMS[algo].config()
 
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(config, dataclasses.fields(config)[0].name, 1.0)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from toy_learners import ALGOS, SMALL, env_spec, minibatch, same_state
 
-from unilab.algos.registry import algo_config_class, make_learner
+from unilab.algos.registry import ALGORITHMS, make_learner
 from unilab.spec import Minibatch
 
 pytestmark = [
@@ -15,7 +15,7 @@ NORMALISED = dataclasses.replace(SMALL, norm_obs=True)
 
 
 def cuda_learner(algo: str, seed: int = 0):
-    config = algo_config_class(algo)()
+    config = ALGORITHMS[algo].config()
     return make_learner(algo, env_spec(), NORMALISED, config, seed=seed, device="cuda")
 
 

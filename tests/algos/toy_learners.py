@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
-from unilab.algos.registry import ALGORITHMS, algo_config_class, make_learner, make_policy
+from unilab.algos.registry import ALGORITHMS, make_learner, make_policy
 from unilab.spec import EnvSpec, Minibatch
 
 ALGOS = tuple(ALGORITHMS)
@@ -28,7 +28,7 @@ def env_spec(obs_dim: int = 3, action_dim: int = 2, critic_dim: int = 0) -> EnvS
 
 def learner(algo: str, cfg: LearnerConfig = SMALL, *, env: EnvSpec | None = None, seed: int = 0, **options: Any) -> Any:
     """A learner on the CPU; ``options`` go into the algorithm's own config."""
-    config = algo_config_class(algo)(**options)
+    config = ALGORITHMS[algo].config(**options)
     made: Learner = make_learner(algo, env or env_spec(), cfg, config, seed=seed, device="cpu")
     return made
 
@@ -42,7 +42,7 @@ def policy(
     index: int = 0,
     **options: Any,
 ) -> Policy:
-    config = algo_config_class(algo)(**options)
+    config = ALGORITHMS[algo].config(**options)
     spec = PolicySpec(algo=algo, env=env or env_spec(), learner=cfg, algo_config=config)
     return make_policy(spec, seed=seed, index=index)
 

@@ -30,15 +30,6 @@ ALGORITHMS = {
 }
 
 
-def algo_config_class(algo: str) -> type:
-    """The config dataclass of ``algo``; every field has a default.
-
-    Raises:
-        ConfigError: no such algorithm.
-    """
-    return _algorithm(algo).config
-
-
 def make_learner(
     algo: str,
     env: EnvSpec,
@@ -54,7 +45,7 @@ def make_learner(
         algo: a name in ``ALGORITHMS``.
         env: shapes of observations and actions.
         cfg: hyperparameters that every algorithm has.
-        algo_config: instance of ``algo_config_class(algo)``.
+        algo_config: instance of ``ALGORITHMS[algo].config``.
         seed: of the run.
         device: where to learn.
 
@@ -74,15 +65,11 @@ def make_policy(spec: PolicySpec, *, seed: int, index: int) -> Policy:
     return _checked(spec.algo, spec.algo_config).policy(spec, seed=seed, index=index)
 
 
-def _algorithm(algo: str) -> Algorithm:
+def _checked(algo: str, algo_config: Any) -> Algorithm:
     if algo not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
         raise ConfigError(f"algo={algo!r} is unknown; there are {known}{nearest(algo, ALGORITHMS)}")
-    return ALGORITHMS[algo]
-
-
-def _checked(algo: str, algo_config: Any) -> Algorithm:
-    entry = _algorithm(algo)
+    entry = ALGORITHMS[algo]
     if not isinstance(algo_config, entry.config):
         raise ConfigError(f"algo={algo!r} takes a {entry.config.__name__}, not a {type(algo_config).__name__}")
     return entry

@@ -150,11 +150,12 @@ class Ring:
 
     def digest(self) -> str:
         """SHA-256 over cursor, rows and versions that the ring holds, in order of age."""
-        start = max(0, self.cursor - self.capacity)
-        sha = sha256(f"{self.cursor}".encode())
-        for rows in self.read(start, self.cursor):
+        stop = self.cursor
+        start = max(0, stop - self.capacity)
+        sha = sha256(f"{stop}".encode())
+        for rows in self.read(start, stop):
             sha.update(rows.data)
-        sha.update(self.versions(start, self.cursor).data)
+        sha.update(self.versions(start, stop).data)
         return sha.hexdigest()
 
     def free(self) -> None:

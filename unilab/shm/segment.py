@@ -72,11 +72,6 @@ class Block:
             # Views still exist: the last of them unmaps. Closing under them would be a segfault later.
             del mapping
 
-    @property
-    def freed(self) -> bool:
-        """Whether ``free`` was called in this process."""
-        return self._map is None
-
     def __reduce__(self) -> tuple[Any, ...]:
         if self._map is None:
             raise BlockFreed(f"shared memory {self.label!r} was sent to a process after it was freed")
