@@ -6,23 +6,19 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.errors import Stopped
 from unilab.interrupt import Interrupt
-from unilab.pacing import COUNTERS, Chunk, Look, Pacer, Schedule, SerialLockstep
-from unilab.preflight import SLOTS, Plan, episode_capacity
-from unilab.replay import Packed, Ring, UniformSampler, pack
+from unilab.pacing import COUNTERS, Chunk, Look, Pacer, SerialLockstep
+from unilab.preflight import SLOTS, Plan, episode_capacity, slot_rows
+from unilab.replay import HostSlots, Packed, Ring
 from unilab.rundir import write_json
-from unilab.seeding import stream
-from unilab.shm import Arrays, Bell, Counters, Field, Peer, Waiter
+from unilab.shm import Bell, Counters, Peer, Waiter
 from unilab.telemetry.console import Console
 from unilab.telemetry.trace import Tracer
 from unilab.transfer import Copier, CpuCopier, CudaCopier, Pipeline
-from unilab.transfer.pipeline import INLINE_BYTES
 from unilab.weights import WeightBlock
 from unilab.workers import CollectorJob
 from unilab.workers.collector import open_collector
@@ -37,16 +33,16 @@ class Shared:
 
     counters: Counters
     learner: Bell
-    packer: Bell
+    copier: Bell
     collector: Bell
     ring: Ring
     stats: CollectorStats
-    slots: Arrays
+    slots: HostSlots
 
     def ask_stop(self) -> None:
         """Tell everyone who waits that the run is over."""
         self.counters["stop"] = 1
-        for bell in (self.learner, self.packer, self.collector):
+        for bell in (self.learner, self.copier, self.collector):
             bell.ring()
 
 
@@ -55,17 +51,16 @@ def open_shared(plan: Plan, stack: ExitStack) -> Shared:
     counters = Counters(COUNTERS)
     counters["granted"] = counters["finished"] = -1
     columns = len(EPISODE_COLUMNS) + len(plan.spec.metric_names)
-    rows = max(1, plan.schedule.max_updates * plan.cfg.replay.batch_size)
     shared = Shared(
         counters=counters,
         learner=Bell(),
-        packer=Bell(),
+        copier=Bell(),
         collector=Bell(),
         ring=Ring(plan.cfg.replay.buffer_size, plan.layout),
         stats=CollectorStats(episode_capacity(plan.schedule), columns),
-        slots=Arrays([Field("host", (SLOTS, rows, plan.layout.width), "float32")], "staging slots"),
+        slots=HostSlots(SLOTS, slot_rows(plan.cfg), plan.layout),
     )
-    for bell in (shared.learner, shared.packer, shared.collector):
+    for bell in (shared.learner, shared.copier, shared.collector):
         stack.callback(bell.close)
     for owner in (shared.counters, shared.ring, shared.stats, shared.slots):
         stack.callback(owner.free)
@@ -82,11 +77,13 @@ def collector_job(plan: Plan, shared: Shared, weights: WeightBlock) -> Collector
         seed=plan.cfg.seed,
         threads=plan.threads.collector,
         ring=shared.ring,
+        slots=shared.slots,
+        batch_size=plan.cfg.replay.batch_size,
         weights=weights,
         counters=shared.counters,
         stats=shared.stats,
         bell=shared.collector,
-        listeners=(shared.learner, shared.packer),
+        listeners=(shared.learner, shared.copier),
         trace_dir=plan.trace_dir,
         t0_ns=plan.t0_ns,
     )
@@ -117,44 +114,30 @@ def serial_pacer(
 
 
 @dataclass(frozen=True, slots=True)
-class RingSource:
-    """Ring, sampler and pacer bound together: where the pipeline's batches come from."""
+class ChunkBatches:
+    """Batch t is packed by the collector at the end of chunk t: where the pipeline's batches come from."""
 
-    ring: Ring
-    sampler: UniformSampler
-    schedule: Schedule
+    slots: HostSlots
     pacer: Pacer
-    batch_size: int
 
-    def rows(self, tick: int) -> int:
-        """Rows of batch ``tick``."""
-        return self.schedule.updates(tick) * self.batch_size
-
-    def wait(self, tick: int, waiter: Waiter) -> None:
-        """Return once chunk ``tick`` is in."""
+    def fetch(self, tick: int, waiter: Waiter) -> Packed:
+        """Return once chunk ``tick`` is in, and so its batch packed."""
         self.pacer.wait_finished(tick, waiter)
-
-    def pack(self, tick: int, out: NDArray[np.float32]) -> Packed:
-        """Gather batch ``tick``."""
-        low, high = self.schedule.domain(tick)
-        return pack(self.ring, self.sampler, out, tick=tick, low=low, high=high)
+        return self.slots.packed(tick)
 
 
 def make_pipeline(
     plan: Plan, shared: Shared, pacer: Pacer, copier: Copier, waiter: Waiter, peers: Sequence[Peer], trace: Tracer
 ) -> Pipeline:
-    """The pipeline from the ring to the plan's device; small batches on the CPU are packed without a thread."""
-    host = shared.slots.host
-    sampler = UniformSampler(stream(plan.cfg.seed, "sample"))
-    inline = plan.cfg.serial or (plan.device.type == "cpu" and host[0].nbytes <= INLINE_BYTES)
-    packer = None if inline else Waiter(shared.packer, lambda: bool(shared.counters["stop"]), peers)
+    """The pipeline from the host slots to the plan's device; a thread starts the copies where there are any."""
+    copies = plan.device.type != "cpu" and not plan.cfg.serial
     return Pipeline(
-        RingSource(shared.ring, sampler, plan.schedule, pacer, plan.cfg.replay.batch_size),
+        ChunkBatches(shared.slots, pacer),
         plan.layout,
-        host,
+        SLOTS,
         copier,
         waiter=waiter,
-        packer=packer,
+        background=Waiter(shared.copier, lambda: bool(shared.counters["stop"]), peers) if copies else None,
         trace=trace,
     )
 

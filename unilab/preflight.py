@@ -18,12 +18,12 @@ from unilab.envs.registry import probe
 from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.errors import ConfigError
 from unilab.pacing import Schedule
-from unilab.replay import Ring, RowLayout
+from unilab.replay import HostSlots, Ring, RowLayout
 from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
 from unilab.workers.stats import CollectorStats
 
-SLOTS = 2  # staging slots: one is trained on while the other is filled
+SLOTS = 2  # host slots: one is trained on while the other is filled
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,17 @@ def episode_capacity(schedule: Schedule) -> int:
     return schedule.prefill + 2 * schedule.chunk_rows
 
 
+def slot_rows(cfg: TrainConfig) -> int:
+    """Rows of the largest batch; at least one, because memory cannot be empty."""
+    return max(1, cfg.schedule().max_updates * cfg.replay.batch_size)
+
+
 def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
     """Bytes of the large parts of a run."""
     schedule, layout = cfg.schedule(), row_layout(spec)
-    slot_rows = schedule.max_updates * cfg.replay.batch_size
     return {
         "ring": Ring.required_bytes(cfg.replay.buffer_size, layout),
-        "staging slots": SLOTS * slot_rows * layout.width * 4,
+        "host slots": HostSlots.required_bytes(SLOTS, slot_rows(cfg), layout),
         "statistics": CollectorStats.required_bytes(
             episode_capacity(schedule), len(EPISODE_COLUMNS) + len(spec.metric_names)
         ),

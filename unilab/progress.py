@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Progress:
                     length=int(length),
                     terminated=bool(terminated),
                     truncated=bool(truncated),
-                    metrics={name: value for name, value in named if np.isfinite(value)},
+                    metrics={name: value for name, value in named if math.isfinite(value)},
                 )
             )
 
@@ -138,7 +139,7 @@ class Progress:
         """Everything but the speeds, since the last write."""
         losses = self._metrics.drain()
         for name, value in losses.items():
-            if not np.isfinite(value):
+            if not math.isfinite(value):
                 raise NonFinite(
                     f"train/{name} became {value} by env step {now.env_steps:,} (update {now.updates:,}): the learner "
                     "diverged; a lower learning rate, --norm-obs or a smaller reward scale often helps"

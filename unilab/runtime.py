@@ -41,8 +41,7 @@ STOP_S = 3.0  # a worker that was asked to stop is killed after this time
 START_S = 300.0  # a worker may take this long to import its modules and to build its envs
 
 LEARNER_SPANS = ("wait_batch", "update", "publish", "save")
-"""Parts of the learner's time: spans of the main thread that do not nest. A batch packed inline is packed there too:
-see ``Pipeline.inline_spans``."""
+"""Parts of the learner's time: spans of the main thread that do not nest."""
 
 
 @contextmanager
@@ -150,7 +149,7 @@ class Runtime:
         return bool(self._interrupt)
 
     def start(self) -> int:
-        """Run the prefill, publish version 0, grant chunk 1; returns the last finished tick, 0.
+        """Run the prefill, publish version 0, ask for batch 1 and grant chunk 1; returns the last finished tick, 0.
 
         The prefill acts without weights, so version 0 follows it: with the normaliser that the prefill has fed.
         """
@@ -163,6 +162,7 @@ class Runtime:
         self._feed_normaliser(max(0, self.ring.cursor - self.ring.capacity), self.ring.cursor)
         self.weights.publish(version=0)
         self._write_progress(0)
+        self.pipeline.prefetch(1)
         self.pacer.grant(1)
         return 0
 
@@ -270,8 +270,7 @@ class Runtime:
     def _write_progress(self, tick: int, *, last: bool = False) -> None:
         reward_sum, collector_s = self._stats.totals(tick)
         learner_ns = self.trace.totals_ns
-        spans = (*LEARNER_SPANS, *self.pipeline.inline_spans)
-        learner_s = {name: learner_ns.get(name, 0) / 1e9 for name in spans}
+        learner_s = {name: learner_ns.get(name, 0) / 1e9 for name in LEARNER_SPANS}
         newest = np.array([self.schedule.watermark(tick) - 1])
         self.progress.write(
             self.schedule.watermark(tick),

@@ -34,14 +34,15 @@ class Minibatch:
     """Rows of one update, as columns; B rows, on the learner's device, without gradient.
 
     ``critic_obs`` and ``next_critic_obs`` are the privileged group, or the same tensors as ``obs`` and
-    ``next_obs`` where the env has none.
+    ``next_obs`` where the env has none. The flags are columns like the others, and truncation is read by few: an update
+    rule compares what it needs.
     """
 
     obs: Tensor  # [B, obs_dim] float32
     action: Tensor  # [B, action_dim] float32, normalised to [-1, 1]
     reward: Tensor  # [B] float32, env units
     next_obs: Tensor  # [B, obs_dim] float32, the true successor
-    terminated: Tensor  # [B] bool, end of the MDP: never bootstrap
-    truncated: Tensor  # [B] bool, cut off: bootstrap unless terminated too
+    terminated: Tensor  # [B] float32, not 0 at the end of the MDP: never bootstrap
+    truncated: Tensor  # [B] float32, not 0 where cut off: bootstrap unless terminated too
     critic_obs: Tensor  # [B, critic_dim or obs_dim] float32
     next_critic_obs: Tensor  # [B, critic_dim or obs_dim] float32

@@ -14,19 +14,19 @@ def train(cfg: TrainConfig) -> RunSummary:
         UnilabError: the run ended early; what was learnt is saved and ``summary.json`` says why.
     """
     with open_runtime(cfg) as rt:  # shared memory, workers, telemetry; closed in reverse order
-        tick = rt.start()  # publish version 0, prefill, grant chunk 1
-        rt.pipeline.prefetch(tick + 1)
+        tick = rt.start()  # prefill, publish version 0, ask for batch 1 and grant its chunk
 
         while tick < rt.total_ticks and not rt.interrupted:
             tick += 1
             with rt.trace.span("tick", tick=tick):
                 batch = rt.pipeline.take(tick)  # raises WorkerDied instead of hanging
 
-                # From here env stepping and the next pack overlap with the updates below. The last tick grants
-                # nothing: the run ends with the env steps that were asked for.
+                # From here env stepping and the next pack overlap with the updates below: the slot comes before the
+                # grant, because the collector packs. The last tick grants nothing: the run ends with the env steps
+                # that were asked for.
                 if tick < rt.total_ticks:
-                    rt.pacer.grant(tick + 1)
                     rt.pipeline.prefetch(tick + 1)
+                    rt.pacer.grant(tick + 1)
 
                 for minibatch in batch.split(cfg.replay.batch_size):
                     with rt.trace.span("update"):

@@ -15,22 +15,23 @@ def tags(tick, rows):
     return 100.0 * tick + np.arange(rows)
 
 
+def rows_of(tick):
+    """Rows of a batch; ticks 3, 4, 7, 8, ... have no update and so no rows."""
+    return BATCH * (tick % 4 if tick % 4 < MAX_UPDATES else 0)
+
+
 class TaggedSource:
-    """A source that is always ready; ticks 3, 7, 11, ... have no update and so no rows."""
+    """A source that packs when it is asked, and is always ready."""
 
-    def __init__(self):
-        self.threads = set()  # names of those that packed
+    def __init__(self, host):
+        self._host = host
+        self.threads = set()  # names of those that asked
 
-    def rows(self, tick):
-        return BATCH * (tick % 4 if tick % 4 < MAX_UPDATES else 0)
-
-    def wait(self, tick, waiter):
-        pass
-
-    def pack(self, tick, out):
+    def fetch(self, tick, waiter):
         self.threads.add(threading.current_thread().name)
-        out[:] = tags(tick, len(out))[:, None]
-        return Packed(tick, len(out), watermark=1000 + tick, versions=np.full(2, tick))
+        rows = rows_of(tick)
+        self._host[tick % len(self._host), :rows] = tags(tick, rows)[:, None]
+        return Packed(tick, rows, watermark=1000 + tick, versions=np.full(2, tick))
 
 
 def fresh_host(slots=2):
@@ -42,4 +43,4 @@ def is_right(batch, tick):
     """Whether all rows of a batch, seen through its minibatches, are those of this tick."""
     seen = [minibatch.obs[:, 0] for minibatch in batch.split(BATCH)]
     rows = np.concatenate([part.numpy() for part in seen]) if seen else np.empty(0)
-    return rows.tolist() == tags(tick, TaggedSource().rows(tick)).tolist()
+    return rows.tolist() == tags(tick, rows_of(tick)).tolist()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tagged_source import BATCH, LAYOUT, TaggedSource, fresh_host, tags
+from tagged_source import BATCH, LAYOUT, TaggedSource, fresh_host, rows_of, tags
 
 from unilab.shm import Arrays, Bell, Field, Waiter
 from unilab.telemetry.trace import Tracer
@@ -25,7 +25,7 @@ def device():
 @pytest.fixture
 def shared():
     """Host slots as in a run: shared memory, not torch's."""
-    arrays = Arrays([Field("host", (2, MANY_ROWS, LAYOUT.width), "float32")], "staging slots")
+    arrays = Arrays([Field("host", (2, MANY_ROWS, LAYOUT.width), "float32")], "host slots")
     yield arrays
     arrays.free()
 
@@ -94,14 +94,14 @@ def test_a_slot_is_not_overwritten_while_a_slow_reader_still_needs_it(shared, co
 
 
 def test_a_pipeline_on_the_device_gives_the_rows_of_each_tick(device):
-    host, bell, packer_bell = fresh_host(), Bell(), Bell()
+    host, bell, copier_bell = fresh_host(), Bell(), Bell()
     pipeline = Pipeline(
-        TaggedSource(),
+        TaggedSource(host),
         LAYOUT,
-        host,
+        len(host),
         CudaCopier(host, device),
         waiter=Waiter(bell),
-        packer=Waiter(packer_bell),
+        background=Waiter(copier_bell),
         trace=Tracer("learner"),
     )
     taken = []
@@ -115,9 +115,9 @@ def test_a_pipeline_on_the_device_gives_the_rows_of_each_tick(device):
     seen = [torch.cat(parts).tolist() if parts else [] for parts in taken]
     pipeline.close()
     bell.close()
-    packer_bell.close()
+    copier_bell.close()
 
-    assert seen == [tags(tick, TaggedSource().rows(tick)).tolist() for tick in range(1, 301)]
+    assert seen == [tags(tick, rows_of(tick)).tolist() for tick in range(1, 301)]
 
 
 def test_memory_that_is_page_locked_already_gives_a_notice_and_works_all_the_same(shared, copier, device):

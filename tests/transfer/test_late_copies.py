@@ -20,15 +20,15 @@ def mismatches(device_type, *, ticks, seed, threaded=False, in_thread=False, slo
         if not is_right(batch, tick):
             wrong.append(tick)
 
-    host, bell, packer_bell = fresh_host(slots), Bell(), Bell()
+    host, bell, copier_bell = fresh_host(slots), Bell(), Bell()
     device = device_type(host, seed=seed, in_thread=in_thread)
     pipeline = Pipeline(
-        TaggedSource(),
+        TaggedSource(host),
         LAYOUT,
-        host,
+        slots,
         device,
         waiter=Waiter(bell),
-        packer=Waiter(packer_bell) if threaded else None,
+        background=Waiter(copier_bell) if threaded else None,
         trace=Tracer("learner"),
     )
     pipeline.prefetch(1)
@@ -40,7 +40,7 @@ def mismatches(device_type, *, ticks, seed, threaded=False, in_thread=False, slo
         pipeline.release(batch)
     pipeline.close()
     bell.close()
-    packer_bell.close()
+    copier_bell.close()
 
     assert done == list(range(1, ticks + 1))
     return wrong

@@ -113,8 +113,8 @@ def test_both_sides_see_the_same_memory(stats):
 
 
 def test_bytes_by_hand():
-    # cursor and reward: 8 -> 64; 4 chunks x (1 + 5) x 8 = 192; 5 episodes x (1 + 2) x 8 = 120 -> 128
-    assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 192 + 128
+    # cursor and reward: 8 -> 64; 4 chunks x (1 + 6) x 8 = 224 -> 256; 5 episodes x (1 + 2) x 8 = 120 -> 128
+    assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 256 + 128
 
 
 def test_freed_statistics_say_so(stats):

@@ -1,8 +1,9 @@
 """The packed replay ring: rows, not algorithms."""
 
+from unilab.replay.host_slots import HostSlots
 from unilab.replay.layout import RowLayout
 from unilab.replay.pack import Packed, pack
 from unilab.replay.ring import ReplayConfig, Ring
 from unilab.replay.samplers import UniformSampler
 
-__all__ = ["Packed", "ReplayConfig", "Ring", "RowLayout", "UniformSampler", "pack"]
+__all__ = ["HostSlots", "Packed", "ReplayConfig", "Ring", "RowLayout", "UniformSampler", "pack"]

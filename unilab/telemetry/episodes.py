@@ -25,6 +25,7 @@ class EpisodeWindow:
 
     def __init__(self, size: int = 100) -> None:
         self._episodes: deque[Episode] = deque(maxlen=size)
+        self._returns: deque[float] = deque(maxlen=size)  # of these episodes: summed for each one that ends
         self._size = size
         self._best_full = -math.inf
         self.total = 0
@@ -33,6 +34,7 @@ class EpisodeWindow:
     def add(self, episode: Episode) -> None:
         """Take a finished episode; the oldest one leaves a full window."""
         self._episodes.append(episode)
+        self._returns.append(episode.reward_sum)
         self.total += 1
         if self.total >= self._size:
             self._best_full = max(self._best_full, self._mean_reward())
@@ -77,9 +79,11 @@ class EpisodeWindow:
         self._best_full = state["best_full"]
         self._episodes.clear()
         self._episodes.extend(Episode(**episode) for episode in state["episodes"])
+        self._returns.clear()
+        self._returns.extend(episode.reward_sum for episode in self._episodes)
 
     def _mean_reward(self) -> float:
-        return _mean(episode.reward_sum for episode in self._episodes)
+        return sum(self._returns) / len(self._returns)
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -19,9 +19,9 @@ class Batch:
     layout: RowLayout
     packed: Packed
     slot: int
-    views: dict[tuple[int, int, int], tuple[Tensor, ...]] = field(default_factory=dict)
-    """Column views by (slot, start, stop), shared by the batches of a pipeline: a slot never moves, and each slice of a
-    tensor takes a microsecond or more."""
+    minibatches: dict[tuple[int, int, int], Minibatch] = field(default_factory=dict)
+    """By (slot, start, stop), shared by the batches of a pipeline: a slot never moves, and each slice of a tensor takes
+    microseconds, the first ones of a tick tens of them."""
 
     @property
     def tick(self) -> int:
@@ -32,23 +32,22 @@ class Batch:
         """Minibatches of ``batch_size`` rows in order, as views: each update gets rows of its own."""
         for start in range(0, len(self.rows), batch_size):
             key = (self.slot, start, start + batch_size)
-            if key not in self.views:
-                self.views[key] = _columns(self.rows[start : start + batch_size], self.layout)
-            obs, action, reward, next_obs, terminated, truncated, critic_obs, next_critic_obs = self.views[key]
-            yield Minibatch(
-                obs=obs,
-                action=action,
-                reward=reward,
-                next_obs=next_obs,
-                terminated=terminated != 0,
-                truncated=truncated != 0,
-                critic_obs=critic_obs,
-                next_critic_obs=next_critic_obs,
-            )
+            if key not in self.minibatches:
+                self.minibatches[key] = _columns(self.rows[start : start + batch_size], self.layout)
+            yield self.minibatches[key]
 
 
-def _columns(rows: Tensor, layout: RowLayout) -> tuple[Tensor, ...]:
+def _columns(rows: Tensor, layout: RowLayout) -> Minibatch:
     """Columns of packed rows as views; without a critic group the critics' are those of the actor."""
     obs, action, reward, next_obs, terminated, truncated, *critic = rows.split_with_sizes(layout.widths, 1)
-    scalars = (reward[:, 0], next_obs, terminated[:, 0], truncated[:, 0])
-    return obs, action, *scalars, *(critic or (obs, next_obs))
+    critic_obs, next_critic_obs = critic or (obs, next_obs)
+    return Minibatch(
+        obs=obs,
+        action=action,
+        reward=reward[:, 0],
+        next_obs=next_obs,
+        terminated=terminated[:, 0],
+        truncated=truncated[:, 0],
+        critic_obs=critic_obs,
+        next_critic_obs=next_critic_obs,
+    )

@@ -17,7 +17,8 @@ from unilab.envs.finite import check_finite, check_finite_reset
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeStats
 from unilab.pacing import Chunk, ChunkSource, LockstepCollector, Schedule
-from unilab.replay.ring import RANDOM_POLICY, Ring
+from unilab.replay import HostSlots, Ring, UniformSampler
+from unilab.replay.ring import RANDOM_POLICY
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
 from unilab.telemetry.trace import Tracer
@@ -37,6 +38,8 @@ class CollectorJob:
     seed: int
     threads: int
     ring: Ring
+    slots: HostSlots
+    batch_size: int
     weights: WeightBlock
     counters: Counters
     stats: CollectorStats
@@ -53,13 +56,17 @@ class Collector:
         env: all its envs.
         policy: acts, on weights fetched into it.
         job: shared parts and seeds.
-        trace: spans ``fetch``, ``act``, ``env_step``, ``append``.
+        trace: spans ``fetch``, ``act``, ``env_step``, ``append``, ``pack``.
     """
 
     def __init__(self, env: BatchEnv, policy: Policy, job: CollectorJob, trace: Tracer) -> None:
         self._env = env
         self._policy = policy
         self._ring = job.ring
+        self._slots = job.slots
+        self._schedule = job.schedule
+        self._batch_size = job.batch_size
+        self._sampler = UniformSampler(stream(job.seed, "sample"))
         self._stats = job.stats
         self._trace = trace
         self._reader = WeightReader(job.weights, FlatState(policy.module))
@@ -71,7 +78,7 @@ class Collector:
         check_finite_reset(self._obs, 0, self._env_steps)
 
     def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
-        """Run a chunk; each round appends one row per env."""
+        """Run a chunk, each round of which appends one row per env, and pack the batch that is drawn after it."""
         with self._trace.span("fetch"):
             version = RANDOM_POLICY if chunk.version is None else self._reader.fetch(chunk.version)
         act = self._random if chunk.version is None else self._explore
@@ -89,7 +96,15 @@ class Collector:
             self._obs = step.obs
             self._ended = step.terminated | step.truncated
             round_done()
+        if chunk.number:
+            with self._trace.span("pack"):
+                self._pack(chunk.number)
         self._stats.finish_chunk(chunk.number, {k: v / 1e9 for k, v in self._trace.take_totals().items()})
+
+    def _pack(self, tick: int) -> None:
+        low, high = self._schedule.domain(tick)
+        rows = self._schedule.updates(tick) * self._batch_size
+        self._slots.pack(self._ring, self._sampler, tick=tick, rows=rows, low=low, high=high)
 
     def _explore(self) -> np.ndarray:
         return self._policy.explore(self._obs, self._ended)

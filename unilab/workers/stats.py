@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unilab.replay.ring import row_spans
 from unilab.shm.arrays import Arrays, Field, required_bytes
 
-SPANS = ("wait_grant", "fetch", "act", "env_step", "append")
+SPANS = ("wait_grant", "fetch", "act", "env_step", "append", "pack")
 """Parts of a collector's time, in the order of ``CollectorStats.totals``."""
 
 _CHUNKS = 4  # lockstep has at most two chunks that the learner has not looked at
@@ -81,11 +82,11 @@ class CollectorStats:
         cursor = int(self._shared.cursor[0])
         if cursor == self._seen:
             return self._none
-        table, taken = self._shared.episodes, []
-        while self._seen < cursor and table[self._seen % len(table), 0] <= chunk:
-            taken.append(table[self._seen % len(table), _TAG:].copy())
-            self._seen += 1
-        return np.array(taken).reshape(len(taken), table.shape[1] - _TAG)
+        table = self._shared.episodes
+        fresh = np.concatenate([table[span] for span in row_spans(self._seen, cursor - self._seen, len(table))])
+        taken: NDArray[np.float64] = fresh[fresh[:, 0] <= chunk, _TAG:]  # tags never go back
+        self._seen += len(taken)
+        return taken
 
     def free(self) -> None:
         """Give up the memory."""
