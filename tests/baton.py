@@ -143,4 +143,6 @@ class BatonPoll:
 def under(baton, waiter):
     """Make a real ``Waiter`` sleep by handing the baton on."""
     waiter._poll = BatonPoll(baton, waiter._poll)
+    idle = waiter.idle
+    waiter.idle = lambda: under(baton, idle())
     return waiter

@@ -126,6 +126,7 @@ SPECIAL = {
     "device": (["cpu"], "cpu"),
     "threads": (["3"], 3),
     "log_dir": (["elsewhere"], Path("elsewhere")),
+    "init_from": (["other/run"], Path("other/run")),
     "name": (["mine"], "mine"),
     "env.env": (["Pendulum-v1"], "Pendulum-v1"),
     "env.env_kwargs": (['{"a": 1}'], {"a": 1}),
@@ -348,7 +349,7 @@ def test_the_program_trains_lists_its_usage_and_knows_no_other_command(monkeypat
 def test_the_config_that_was_parsed_is_what_runs(monkeypatch, tmp_path):
     seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "run", lambda cfg: seen.append(cfg) or 7)
+    monkeypatch.setattr(cli, "run", lambda cfg, resume: seen.append(cfg) or 7)
 
     assert train_main(["--seed", "3"]) == 7
     assert seen == [parse(["--seed", "3"])]

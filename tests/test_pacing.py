@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from unilab.errors import ConfigError, Stopped, WaitTimeout, WorkerDied
-from unilab.pacing import COUNTERS, Chunk, Lockstep, LockstepCollector, Schedule, SerialLockstep
+from unilab.pacing import COUNTERS, PHASES, Chunk, Lockstep, LockstepCollector, Schedule, SerialLockstep
 from unilab.shm import Bell, Counters, Waiter
 
 BY_HAND = Schedule(num_envs=3, steps_per_tick=2, learning_starts=10, total_steps=30, utd=Fraction(1), capacity=16)
@@ -228,13 +228,14 @@ def test_a_chunk_is_waited_for_until_it_is_in(counters, lockstep, clock):
 
 
 @pytest.mark.parametrize("look", [None, lambda: None])
-def test_a_collector_without_a_step_for_the_stall_limit_is_named(lockstep, clock, look):
+def test_a_collector_without_a_step_for_the_stall_limit_is_named(counters, lockstep, clock, look):
+    counters["phase"] = PHASES.index("env_step")
     with pytest.raises(WorkerDied) as caught:
         lockstep.wait_finished(5, clock, look)
 
     assert str(caught.value) == (
-        "no data from collector-0 (pid 7) for 60 s, while waiting for chunk 5: it is stuck in its env or stopped "
-        "(round 0); if its steps are that slow, raise stall_limit_s"
+        "no data from collector-0 (pid 7) for 60 s, while waiting for chunk 5: it is stuck in env_step or "
+        "stopped (round 0); if its steps are that slow, raise --stall-limit"
     )
     assert 60 <= clock.now <= 62
 
@@ -373,3 +374,28 @@ def test_a_serial_grant_runs_the_chunk_to_its_end():
     pacer.wait_finished(1, waiter=None)
 
     assert ran == [BY_HAND.chunk(0), BY_HAND.chunk(1)]
+
+
+# ------------------------------------------------------------ parking
+
+
+class Script:
+    """A waiter during whose waits one thing after the other happens."""
+
+    def __init__(self, *happenings):
+        self.left = list(happenings)
+
+    def wait(self, condition, what, deadline_s=None):
+        while not condition():
+            self.left.pop(0)()
+
+
+def test_a_parked_collector_is_asked_as_often_as_the_learner_asks_and_then_goes_on(counters, bell):
+    counters["finished"] = counters["granted"] = 4
+    pacer = Lockstep(counters, bell, 60.0, "collector-0")
+    script, asked = Script(pacer.ask_state, pacer.ask_state, lambda: pacer.grant(5)), []
+    source = LockstepCollector(BY_HAND, counters, script, [], parked=lambda: asked.append(len(script.left)))
+
+    assert source.next_chunk().number == 5
+    assert asked == [2, 1]
+    assert script.left == []

@@ -10,7 +10,7 @@ from unilab import progress as progress_module
 from unilab.errors import NonFinite
 from unilab.progress import Progress
 from unilab.telemetry.console import Console
-from unilab.telemetry.every import EverySeconds
+from unilab.telemetry.every import Every, EverySeconds
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter
 
@@ -45,7 +45,7 @@ class Rig:
         self.clock = clock
         self.metrics, self.spy, self.stream = Metrics(), Spy(), io.StringIO()
         reporter = Reporter(Console(self.stream), [self.spy])
-        self.progress = Progress(reporter, self.metrics, ("is_success",), log_every=log_every)
+        self.progress = Progress(reporter, self.metrics, ("is_success",), log_every=Every(log_every))
         self.write(0, 0)
 
     def write(self, env_steps, updates=1, *, reward_sum=0.0, seconds=None, last=False):
@@ -257,7 +257,7 @@ def test_the_time_of_the_prefill_is_no_part_of_the_first_shares(clock):
     rig = Rig.__new__(Rig)
     rig.clock = clock
     rig.metrics, rig.spy, rig.stream = Metrics(), Spy(), io.StringIO()
-    rig.progress = Progress(Reporter(Console(rig.stream), [rig.spy]), rig.metrics, (), log_every=100)
+    rig.progress = Progress(Reporter(Console(rig.stream), [rig.spy]), rig.metrics, (), log_every=Every(100))
     rig.write(50, seconds={"collector": {"env_step": 30.0, "act": 10.0}})
     rig.clock.now += 9.999
     rig.tick(200, seconds={"collector": {"env_step": 34.0, "act": 10.0}})

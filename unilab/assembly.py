@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import torch
-
 from unilab.envs.rollout import EPISODE_COLUMNS
-from unilab.errors import Stopped
-from unilab.interrupt import Interrupt
-from unilab.pacing import COUNTERS, Chunk, Look, Pacer, SerialLockstep
+from unilab.pacing import COUNTERS, Pacer
 from unilab.preflight import SLOTS, Plan, episode_capacity, slot_rows
-from unilab.replay import HostSlots, Packed, Ring
+from unilab.replay import HostSlots, Packed, Ring, UniformSampler
+from unilab.run_state import collector_state
 from unilab.rundir import write_json
-from unilab.shm import Bell, Counters, Peer, Waiter
+from unilab.seeding import stream
+from unilab.shm import Bell, Counters, Waiter
 from unilab.telemetry.console import Console
 from unilab.telemetry.trace import Tracer
 from unilab.transfer import Copier, CpuCopier, CudaCopier, Pipeline
 from unilab.weights import WeightBlock
 from unilab.workers import CollectorJob
-from unilab.workers.collector import open_collector
 from unilab.workers.stats import CollectorStats
-
-PARK_S = 5.0  # an interrupted run waits this long for the granted chunk, then ends without it
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +32,11 @@ class Shared:
     ring: Ring
     stats: CollectorStats
     slots: HostSlots
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run is over."""
+        return bool(self.counters["stop"])
 
     def ask_stop(self) -> None:
         """Tell everyone who waits that the run is over."""
@@ -86,31 +85,9 @@ def collector_job(plan: Plan, shared: Shared, weights: WeightBlock) -> Collector
         listeners=(shared.learner, shared.copier),
         trace_dir=plan.trace_dir,
         t0_ns=plan.t0_ns,
+        restart=plan.starts - 1,
+        state=collector_state(plan.resume.state) if plan.resume else None,
     )
-
-
-def serial_pacer(
-    plan: Plan, job: CollectorJob, trace: Tracer, interrupt: Interrupt, look: Look, stack: ExitStack
-) -> Pacer:
-    """A collector inside this process, which a grant runs for a chunk; ``look`` is called during the prefill."""
-    collector = stack.enter_context(open_collector(job, Tracer(job.name)))
-
-    def round_done() -> None:
-        if interrupt.age_s() > PARK_S:
-            raise Stopped("interrupted in the middle of a chunk")
-
-    def prefill_round_done() -> None:
-        round_done()
-        look()
-
-    def run_chunk(chunk: Chunk) -> None:
-        # The role's own thread count: it decides the last bits of sums.
-        torch.set_num_threads(plan.threads.collector)
-        with trace.span("collect", chunk=chunk.number):
-            collector.run(chunk, round_done if chunk.number else prefill_round_done)
-        torch.set_num_threads(plan.threads.learner)
-
-    return SerialLockstep(plan.schedule, run_chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +103,16 @@ class ChunkBatches:
         return self.slots.packed(tick)
 
 
+def pack_batch(plan: Plan, shared: Shared, tick: int) -> None:
+    """What the collector did at the end of chunk ``tick``, done again: the same bits."""
+    low, high = plan.schedule.domain(tick)
+    rows = plan.schedule.updates(tick) * plan.cfg.replay.batch_size
+    sampler = UniformSampler(stream(plan.cfg.seed, "sample"))
+    shared.slots.pack(shared.ring, sampler, tick=tick, rows=rows, low=low, high=high)
+
+
 def make_pipeline(
-    plan: Plan, shared: Shared, pacer: Pacer, copier: Copier, waiter: Waiter, peers: Sequence[Peer], trace: Tracer
+    plan: Plan, shared: Shared, pacer: Pacer, copier: Copier, waiter: Waiter, background: Waiter, trace: Tracer
 ) -> Pipeline:
     """The pipeline from the host slots to the plan's device; a thread starts the copies where there are any."""
     copies = plan.device.type != "cpu" and not plan.cfg.serial
@@ -137,7 +122,7 @@ def make_pipeline(
         SLOTS,
         copier,
         waiter=waiter,
-        background=Waiter(shared.copier, lambda: bool(shared.counters["stop"]), peers) if copies else None,
+        background=background if copies else None,
         trace=trace,
     )
 

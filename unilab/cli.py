@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from unilab.algos.registry import ALGORITHMS
 from unilab.config import TrainConfig, check, load_file, parse_count, preset_path
 from unilab.errors import ConfigError, UnilabError, nearest
+from unilab.resume import Resume, check_changes, open_resume, saved_config
 from unilab.session import run
 
 ALIASES = {
@@ -27,15 +29,21 @@ ALIASES = {
     "--n-envs": "--num-envs",
     "--env-id": "--env",
     "--lr": "--learning-rate",
+    "--stall-limit": "--stall-limit-s",
+    "--shutdown-timeout": "--shutdown-timeout-s",
 }
 """Names that users of other libraries type."""
 
 FLAT = ("env", "learner", "replay", "pacing", "sac")
 """Sections whose fields are flags without a prefix; the dotted name works too."""
 
+_NOT_FOR_TYRO = ("--algo", "--preset", "--config", "--resume", "--resume-allow")
+"""Flags that choose what the others change."""
+
 _DESCRIPTION = """Train a policy. Underscores and dashes both work; numbers may be written 1e6, 1_000_000 or 1M.
-Also: --preset NAME (sb3: the hyperparameters SB3 users know), --config FILE (repeats a run from its config.yaml).
-Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr."""
+Also: --preset NAME (sb3: the hyperparameters SB3 users know), --config FILE (repeats a run from its config.yaml),
+--resume RUN|CHECKPOINT|latest (goes on where it stopped; --total-steps stays the total) with --resume-allow KEY ...
+Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --shutdown-timeout."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,34 +64,58 @@ def train_main(argv: Sequence[str] | None = None) -> int:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        cfg = parse(list(sys.argv[1:] if argv is None else argv))
+        cfg, resume = parse_run(list(sys.argv[1:] if argv is None else argv))
     except UnilabError as error:
         sys.stderr.write(f"unilab: {error}\n")
         return error.exit_code
     except BrokenPipeError:  # `--help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return run(cfg)
+    return run(cfg, resume)
 
 
 def parse(argv: list[str]) -> TrainConfig:
-    """Arguments to a checked config.
+    """Arguments to a checked config; see ``parse_run``."""
+    return parse_run(argv)[0]
+
+
+def parse_run(argv: list[str]) -> tuple[TrainConfig, Resume | None]:
+    """Arguments to a checked config, and to the run that goes on, if one does.
 
     Raises:
         ConfigError: unknown name or bad value.
         SystemExit: ``--help`` (0) or a malformed value (2), after printing.
     """
     words, given = _canonical(argv)
+    resume = _resume(words, given)
+    saved = saved_config(resume) if resume else None
     cfg = tyro.cli(
         TrainConfig,
         args=words,
-        default=_defaults(given),
+        default=saved or _defaults(given),
         prog="train",
         description=_DESCRIPTION,
         registry=_registry(),
     )
+    if saved:
+        cfg = dataclasses.replace(cfg, algo=given.get("algo", cfg.algo))
+        check_changes(cfg, saved, given.get("resume-allow", "").split())
     check(cfg)
-    return cfg
+    return cfg, resume
+
+
+def _resume(words: Sequence[str], given: Mapping[str, str]) -> Resume | None:
+    """The run that --resume names."""
+    if "resume" not in given:
+        if "resume-allow" in given:
+            raise ConfigError("resume_allow has no effect without --resume")
+        return None
+    for other in ("preset", "config"):
+        if other in given:
+            raise ConfigError(f"--{other} has no place beside --resume: the run goes on with its own config")
+    pairs = itertools.pairwise(words)
+    log_dir = next((Path(value) for flag, value in pairs if flag == "--log-dir"), TrainConfig().log_dir)
+    return open_resume(given["resume"], log_dir)
 
 
 def _defaults(given: Mapping[str, str]) -> TrainConfig:
@@ -106,7 +138,7 @@ def _canonical(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Bring flags to the one name that tyro knows, and take out those that choose the defaults.
 
     Returns:
-        The words for tyro, and the values of --algo, --preset and --config.
+        The words for tyro, and the values of ``_NOT_FOR_TYRO``.
     """
     known = _flags()
     words: list[str] = []
@@ -121,11 +153,13 @@ def _canonical(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         flag = _canonical_flag(flag)
         if flag not in known:
             raise ConfigError(f"unknown option {word.partition('=')[0]}{nearest(flag, known)}")
-        if flag in ("--algo", "--preset", "--config"):
+        if flag in _NOT_FOR_TYRO:
             if not equals:
                 if not rest:
                     raise ConfigError(f"{flag} needs a value")
                 value = rest.pop(0)
+            while flag == "--resume-allow" and rest and not rest[0].startswith("-"):
+                value += f" {rest.pop(0)}"
             given[flag.removeprefix("--")] = value
         elif value.lower() in ("true", "false"):
             words.append(flag if value.lower() == "true" else _negated(flag))
@@ -152,7 +186,7 @@ def _canonical_flag(flag: str) -> str:
 
 def _flags() -> set[str]:
     """Every flag that there is."""
-    flags = {"--help", "-h", "--preset", "--config"}
+    flags = {"--help", "-h", *_NOT_FOR_TYRO}
     for field in dataclasses.fields(TrainConfig):
         inner = _names_of(field.name)
         prefix = f"{field.name}." if inner and field.name not in FLAT else ""

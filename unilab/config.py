@@ -67,10 +67,14 @@ class TrainConfig:
     """Env steps between checkpoints; 0 saves at the end only."""
     keep: int = 5
     """Newest checkpoints kept; 0 keeps all."""
+    max_restarts: int = 0
+    """Times that a collector which died or hangs is replaced by a new one, with fresh episodes; 0: it ends the run."""
     trace: bool = False
     """Write trace.json, to be opened in Perfetto."""
     serial: bool = False
     """One process, for a debugger; computes the same bits."""
+    init_from: Path | None = None
+    """Start with the networks and the normaliser of this run or checkpoint; nothing else of it goes on."""
 
     env: Flat[EnvConfig] = field(default_factory=EnvConfig)
     learner: Flat[LearnerConfig] = field(default_factory=LearnerConfig)
@@ -123,6 +127,7 @@ def check(cfg: TrainConfig) -> None:
         "steps_per_tick": cfg.pacing.steps_per_tick,
         "utd": cfg.pacing.utd,
         "stall_limit_s": cfg.pacing.stall_limit_s,
+        "shutdown_timeout_s": cfg.pacing.shutdown_timeout_s,
         "batch_size": cfg.replay.batch_size,
         "buffer_size": cfg.replay.buffer_size,
         "policy_delay": cfg.learner.policy_delay,
@@ -137,6 +142,7 @@ def check(cfg: TrainConfig) -> None:
         "seed": cfg.seed,
         "save_every": cfg.save_every,
         "keep": cfg.keep,
+        "max_restarts": cfg.max_restarts,
         "learning_starts": cfg.learning_starts,
         "evaluation.episodes": cfg.evaluation.episodes,
     }
@@ -200,7 +206,7 @@ def load_file(path: Path, base: TrainConfig) -> TrainConfig:
 
 def dump(cfg: TrainConfig) -> str:
     """The whole config as YAML; ``load_file`` reads it back to an equal config."""
-    return yaml.safe_dump(_plain(cfg), sort_keys=False)
+    return yaml.safe_dump(as_plain(cfg), sort_keys=False)
 
 
 def overlay(config: T, values: Mapping[str, Any], where: str) -> T:
@@ -280,12 +286,12 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     raise ConfigError(f"{where}: {value!r} is not a {getattr(hint, '__name__', hint)}")
 
 
-def _plain(value: Any) -> Any:
-    """Dataclasses to dicts, tuples to lists, paths to strings."""
+def as_plain(value: Any) -> Any:
+    """Dataclasses to dicts, tuples to lists, paths to strings: what YAML can hold."""
     if dataclasses.is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: as_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [as_plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value
 
 

@@ -27,8 +27,11 @@ Look = Callable[[], None]
 
 _LOOK_S = 1.0
 
-COUNTERS = ("stop", "granted", "rounds", "finished")
-"""What learner and collector share: learner writes the first two, the collector the others."""
+COUNTERS = ("stop", "granted", "parked", "phase", "rounds", "finished")
+"""What learner and collector share: the learner writes the first three, the collector the others."""
+
+PHASES = ("start", "make_envs", "reset", "wait_grant", "fetch", "act", "env_step", "append", "pack")
+"""What a collector may be doing, by the number in the counter ``phase``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,8 @@ class PacingConfig:
     """Steps of each env per tick; a tick is one grant, one batch, one weight publication."""
     stall_limit_s: float = 60.0
     """Seconds without a step from a collector before the run ends."""
+    shutdown_timeout_s: float = 5.0
+    """Seconds that an interrupted run waits for the chunk that is being collected; then it saves and ends without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +165,16 @@ class Lockstep:
         self._counters = counters
         self._collector = collector
         self._stall_limit_s = stall_limit_s
-        self._who = who
+        self.who = who
 
     def grant(self, number: int) -> None:
         """Let the collector run chunk ``number``."""
         self._counters["granted"] = number
+        self._collector.ring()
+
+    def ask_state(self) -> None:
+        """Ask a collector that has finished all that was granted for its state; it calls its ``parked``."""
+        self._counters["parked"] += 1
         self._collector.ring()
 
     def wait_finished(self, number: int, waiter: Waiter, look: Look | None = None) -> None:
@@ -179,7 +189,8 @@ class Lockstep:
             lambda: self._counters["finished"] >= number,
             lambda: self._counters["rounds"],
             f"chunk {number}",
-            who=self._who,
+            who=self.who,
+            doing=lambda: PHASES[self._counters["phase"]],
             stall_limit_s=self._stall_limit_s,
             look=look,
         )
@@ -193,25 +204,40 @@ class LockstepCollector:
         counters: shared; see ``COUNTERS``.
         waiter: the collector's own.
         listeners: bells of everyone who waits for chunks.
+        parked: called between two chunks when the learner asks for the state.
     """
 
-    def __init__(self, schedule: Schedule, counters: Counters, waiter: Waiter, listeners: Sequence[Bell]) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        counters: Counters,
+        waiter: Waiter,
+        listeners: Sequence[Bell],
+        parked: Callable[[], None] = lambda: None,
+    ) -> None:
         self._schedule = schedule
         self._counters = counters
         self._waiter = waiter
         self._listeners = listeners
+        self._parked = parked
+        self._asked = counters["parked"]
         self._next = counters["finished"] + 1
         self._rounds = counters["rounds"]
 
     def next_chunk(self) -> Chunk | None:
         """The next granted chunk; None once the learner asks to stop."""
-        self._waiter.wait(
-            lambda: self._counters["granted"] >= self._next or bool(self._counters["stop"]),
-            f"the grant of chunk {self._next}",
-        )
-        if self._counters["stop"]:
-            return None
-        return self._schedule.chunk(self._next)
+        counters = self._counters
+        while True:
+            self._waiter.wait(
+                lambda: counters["granted"] >= self._next or counters["parked"] > self._asked or bool(counters["stop"]),
+                f"the grant of chunk {self._next}",
+            )
+            if counters["stop"]:
+                return None
+            if counters["granted"] >= self._next:
+                return self._schedule.chunk(self._next)
+            self._asked = counters["parked"]
+            self._parked()
 
     def round_done(self) -> None:
         """Count a round; nobody is woken for it.
@@ -260,6 +286,7 @@ def wait_while_alive(
     *,
     who: str,
     stall_limit_s: float,
+    doing: Callable[[], str] = lambda: "its env",
     look: Look | None = None,
 ) -> None:
     """Wait as ``Waiter.wait`` for a process that steps envs, for as long as it shows signs of life.
@@ -271,6 +298,7 @@ def wait_while_alive(
         what: is awaited, for errors.
         who: is awaited, for errors.
         stall_limit_s: seconds without a round that end the wait.
+        doing: what the process is in, for errors.
         look: called about once a second.
 
     Raises:
@@ -292,6 +320,6 @@ def wait_while_alive(
             seen, since = rounds(), time.monotonic()
         elif (quiet_s := time.monotonic() - since) >= stall_limit_s:
             raise WorkerDied(
-                f"no data from {who} for {quiet_s:.0f} s, while waiting for {what}: it is stuck in its env or stopped "
-                f"(round {seen}); if its steps are that slow, raise stall_limit_s"
+                f"no data from {who} for {quiet_s:.0f} s, while waiting for {what}: it is stuck in {doing()} or "
+                f"stopped (round {seen}); if its steps are that slow, raise --stall-limit"
             )

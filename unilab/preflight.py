@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.errors import ConfigError
 from unilab.pacing import Schedule
 from unilab.replay import HostSlots, Ring, RowLayout
+from unilab.resume import Resume, open_weights
 from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
 from unilab.workers.stats import CollectorStats
@@ -35,7 +37,9 @@ class Plan:
     device: torch.device
     threads: ThreadBudget
     run_dir: Path
-    t0_ns: int  # start of the run on the clock of all its processes
+    t0_ns: int  # start of this process's part of the run on the clock of all its processes
+    resume: Resume | None = None  # where the run goes on; None: it begins
+    weights: Mapping[str, Any] | None = None  # of the learner that it begins with; None: random ones
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -58,13 +62,24 @@ class Plan:
         """Where trace events go; None without --trace."""
         return self.run_dir if self.cfg.trace else None
 
+    @property
+    def starts(self) -> int:
+        """How often the run has been started, this time included."""
+        return 1 + int(self.resume.state["starts"]) if self.resume else 1
+
+    @property
+    def start_steps(self) -> int:
+        """Env steps trained on before this start."""
+        return self.schedule.watermark(int(self.resume.state["tick"])) if self.resume else 0
+
     def wall_s(self) -> float:
-        """Seconds since the start."""
-        return (time.perf_counter_ns() - self.t0_ns) / 1e9
+        """Seconds that the run has taken, up to the checkpoint that it goes on from and since this start."""
+        before = float(self.resume.state["wall_time_s"]) if self.resume else 0.0
+        return before + (time.perf_counter_ns() - self.t0_ns) / 1e9
 
 
-def plan_run(cfg: TrainConfig) -> Plan:
-    """Check everything that can be checked, then make the run directory.
+def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
+    """Check everything that can be checked, then make the run directory, unless a run goes on in its own.
 
     Raises:
         UsageError: the run cannot work; nothing was started and nothing written.
@@ -75,13 +90,31 @@ def plan_run(cfg: TrainConfig) -> Plan:
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
     spec = probe(cfg.env)
     check_run_memory(cfg, spec)
+    if resume:
+        check_resume(cfg, resume)
+        return Plan(cfg, spec, device, threads, resume.run_dir, t0_ns, resume)
+    weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
         raise ConfigError(
             f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
         ) from error
-    return Plan(cfg, spec, device, threads, run_dir, t0_ns)
+    return Plan(cfg, spec, device, threads, run_dir, t0_ns, weights=weights)
+
+
+def check_resume(cfg: TrainConfig, resume: Resume) -> None:
+    """Refuse to go on where nothing is left to do.
+
+    Raises:
+        ConfigError: says what to raise.
+    """
+    tick, schedule = int(resume.state["tick"]), cfg.schedule()
+    if tick >= schedule.total_ticks:
+        raise ConfigError(
+            f"resume: {resume.checkpoint.name} has done {schedule.watermark(tick):,} env steps of "
+            f"total_steps={cfg.total_steps:,}; raise --total-steps to go on"
+        )
 
 
 def pick_device(name: str) -> torch.device:
@@ -143,6 +176,7 @@ def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
     keys = f" from {', '.join(spec.obs_keys)}" if spec.obs_keys else ""
     return [
         ("run", str(plan.run_dir)),
+        *([("resumed", f"at env step {plan.start_steps:,} from {plan.resume.checkpoint}")] if plan.resume else []),
         ("env", f"{spec.env_id} x {cfg.env.num_envs}, obs [{spec.obs_dim}]{keys}{critic}"),
         ("action", f"[{spec.action_dim}] in {_bounds(spec)}"),
         ("algo", f"{cfg.algo}, " + ", ".join(f"{name} {value}" for name, value in facts.items())),

@@ -6,8 +6,10 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from unilab.errors import NonFinite
@@ -27,8 +29,8 @@ class Mark:
     time_s: float
     env_steps: int
     updates: int
-    reward_sum: float
-    policy_lag: int  # versions between the learner and the policy that collected the newest rows trained on
+    reward_sum: float = 0.0
+    policy_lag: int = 0  # versions between the learner and the policy that collected the newest rows trained on
     seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
@@ -39,20 +41,22 @@ class Progress:
         reporter: console and files.
         metrics: the learner's scalars, filled by the loop.
         metric_names: of the env, in the order of the episode rows.
-        log_every: env steps between writes to files.
+        log_every: when the files are due, by env steps.
     """
 
-    def __init__(self, reporter: Reporter, metrics: Metrics, metric_names: Sequence[str], *, log_every: int) -> None:
+    def __init__(self, reporter: Reporter, metrics: Metrics, metric_names: Sequence[str], *, log_every: Every) -> None:
         self.episodes = EpisodeWindow()
         self._reporter = reporter
         self._metrics = metrics
         self._names = tuple(metric_names)
-        self._file_due = Every(log_every)
+        self._file_due = log_every
         self._console_due = EverySeconds(FIRST_CONSOLE_S)
         self._to_files = self._to_console = False
         self._age_sum, self._age_count = 0.0, 0
         self._mark: Mark | None = None
+        self._rewards_from: tuple[int, float] | None = None  # env steps and sum of rewards at the last write to files
         self._written = -1
+        self._prefilled = False
         self._scalars: dict[str, float] = {}
 
     def add_episodes(self, rows: NDArray[np.float64]) -> None:
@@ -76,8 +80,10 @@ class Progress:
             self._age_count += versions.size
 
     def prefill(self, env_steps: int, total: int, reward_sum: float) -> None:
-        """Say how far the prefill is, every few seconds and at its end."""
-        if self._console_due.due() or env_steps >= total:
+        """Say how far the prefill is, every few seconds and, once, at its end."""
+        ended = env_steps >= total
+        if self._console_due.due() or (ended and not self._prefilled):
+            self._prefilled = ended
             self._reporter.console.line(
                 phase="prefill",
                 env_steps=env_steps,
@@ -119,6 +125,7 @@ class Progress:
         now = Mark(time.perf_counter(), env_steps, updates, reward_sum, policy_lag, seconds)
         if self._mark is None:
             self._mark = now
+            self._rewards_from = self._rewards_from or (env_steps, reward_sum)
             return
         fresh = env_steps > self._mark.env_steps
         to_files = (self._to_files or last) and env_steps > self._written
@@ -130,6 +137,31 @@ class Progress:
         if to_files:
             self._written = env_steps
             self._mark = now
+            self._rewards_from = env_steps, reward_sum
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the scalars of the next write depend on, but for speeds: nested dicts, as copies."""
+        return {
+            "episodes": self.episodes.state_dict(),
+            "metrics": self._metrics.state_dict(),
+            "age_sum": self._age_sum,
+            "age_count": self._age_count,
+            "rewards_from": list(self._rewards_from or ()),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], device: torch.device) -> None:
+        """Continue where ``state_dict`` was called; speeds and shares count from now on.
+
+        Args:
+            state: from ``state_dict``.
+            device: of the learner.
+        """
+        self.episodes.load_state_dict(state["episodes"])
+        self._metrics.load_state_dict(state["metrics"], device)
+        self._age_sum, self._age_count = state["age_sum"], state["age_count"]
+        if state["rewards_from"]:
+            env_steps, reward_sum = state["rewards_from"]
+            self._rewards_from = int(env_steps), reward_sum
 
     def write_evaluation(self, env_steps: int, scalars: Mapping[str, float]) -> None:
         """Write the scalars of an evaluation."""
@@ -150,9 +182,10 @@ class Progress:
             "train/n_updates": float(now.updates),
             "time/total_timesteps": float(now.env_steps),
         }
+        if self._rewards_from and now.env_steps > self._rewards_from[0]:
+            rows = now.env_steps - self._rewards_from[0]
+            scalars["rollout/reward_per_step"] = (now.reward_sum - self._rewards_from[1]) / rows
         if self._mark and now.env_steps > self._mark.env_steps:
-            rows = now.env_steps - self._mark.env_steps
-            scalars["rollout/reward_per_step"] = (now.reward_sum - self._mark.reward_sum) / rows
             scalars |= _shares(self._mark, now)
         if self._age_count:
             scalars["lag/row_age"] = self._age_sum / self._age_count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import math
 import os
@@ -10,10 +11,13 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from unilab.errors import ConfigError
 
 _PACKAGES = ("unilab-offpolicy", "torch", "numpy", "gymnasium", "mujoco", "tyro", "tensorboard")
 
@@ -40,6 +44,7 @@ class RunSummary:
     mean_ep_length: float | None = None  # over the last 100 training episodes
     learner_digest: str | None = None
     replay_digest: str | None = None
+    restarts: int = 0  # of collectors that died or hung
     checkpoint: str | None = None
     trace: str | None = None
 
@@ -69,11 +74,40 @@ def create_run_dir(root: Path, env_id: str, algo: str, seed: int, name: str | No
     raise FileExistsError(f"{parent} holds too many runs named {base}")
 
 
+@contextlib.contextmanager
+def run_lock(run_dir: Path) -> Iterator[None]:
+    """Keep other processes from running in this directory; the kernel lets go when this one ends, however it ends.
+
+    Raises:
+        ConfigError: another process does.
+    """
+    descriptor = os.open(run_dir / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{run_dir} is in use: another process runs it") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write strict JSON through a dotted draft, so that readers never see half of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(_strict(content), indent=2, allow_nan=False) + "\n")
     os.replace(draft, path)
+
+
+def write_meta(run_dir: Path, content: dict[str, Any]) -> None:
+    """Write ``meta.json``; what earlier starts of the run wrote stays, under ``earlier``."""
+    file = run_dir / "meta.json"
+    with contextlib.suppress(OSError, ValueError):
+        before = json.loads(file.read_text())
+        content = content | {"earlier": [*before.pop("earlier", []), before]}
+    write_json(file, content)
 
 
 def write_summary(run_dir: Path, summary: RunSummary) -> None:

@@ -5,37 +5,42 @@ from __future__ import annotations
 import contextlib
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from unilab.algos.registry import make_learner
-from unilab.assembly import PARK_S, collector_job, make_copier, make_pipeline, open_shared, serial_pacer
+from unilab.assembly import collector_job, make_copier, make_pipeline, open_shared, pack_batch
 from unilab.budget import keep_freed_memory
-from unilab.checkpoint import Checkpoints
+from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
 from unilab.config import TrainConfig, dump
-from unilab.digest import all_finite, digest
-from unilab.errors import NonFinite, Stopped, UnilabError, WaitTimeout, WorkerDied
+from unilab.digest import digest
+from unilab.errors import NonFinite, Stopped, UnilabError, WorkerDied
 from unilab.evaluation import evaluate_final
 from unilab.interrupt import Interrupt
-from unilab.pacing import Lockstep, Pacer
 from unilab.preflight import Plan, header, plan_run
 from unilab.progress import Progress
-from unilab.rundir import RunSummary, origin, write_json, write_summary
-from unilab.shm import Peer, Waiter
+from unilab.resume import Resume
+from unilab.run_state import Parts, restore
+from unilab.rundir import RunSummary, origin, run_lock, write_meta, write_summary
+from unilab.saving import Saver
+from unilab.shm import Waiter
 from unilab.telemetry.console import Console
 from unilab.telemetry.csv import CsvWriter
 from unilab.telemetry.every import Every
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
-from unilab.telemetry.trace import Tracer, merge_trace
+from unilab.telemetry.trace import Tracer, clear_trace, merge_trace
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
-from unilab.workers import Worker, collector_main
+from unilab.workers import Worker
+
+T = TypeVar("T")
 
 STOP_S = 3.0  # a worker that was asked to stop is killed after this time
 START_S = 300.0  # a worker may take this long to import its modules and to build its envs
@@ -45,8 +50,8 @@ LEARNER_SPANS = ("wait_batch", "update", "publish", "save")
 
 
 @contextmanager
-def open_runtime(cfg: TrainConfig) -> Iterator[Runtime]:
-    """Build a run; however it ends, its summary is written and nothing of it is left running.
+def open_runtime(cfg: TrainConfig, resume: Resume | None = None) -> Iterator[Runtime]:
+    """Build a run, or go on with one; however it ends, its summary is written and nothing of it is left running.
 
     An interrupt (Ctrl-C, SIGTERM) is no error: the block ends early and the summary says so.
 
@@ -54,16 +59,18 @@ def open_runtime(cfg: TrainConfig) -> Iterator[Runtime]:
         UsageError: refused before a process starts or a file is written.
         UnilabError: from inside; what was learnt has been saved where that was possible.
     """
-    rt = Runtime(plan_run(cfg))
-    try:
-        rt.open()
-        yield rt
-    except BaseException as error:
-        rt.fail(error)
-        if not rt.ended_by_interrupt(error):
-            raise
-    finally:
-        rt.close()
+    plan = plan_run(cfg, resume)
+    with run_lock(plan.run_dir):
+        rt = Runtime(plan)
+        try:
+            rt.open()
+            yield rt
+        except BaseException as error:
+            rt.fail(error)
+            if not rt.ended_by_interrupt(error):
+                raise
+        finally:
+            rt.close()
 
 
 class Runtime:
@@ -76,10 +83,9 @@ class Runtime:
         self.summary = RunSummary(status="failed", reason="did not start", exit_code=1)
         self._console = Console(sys.stdout)
         self._stack = ExitStack()
-        self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._kill_worker)
-        self._worker: Worker | None = None
+        self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._kill_workers)
+        self._kills: list[Callable[[], None]] = []  # of the processes of this run
         self._tick = 0  # last finished
-        self._saved = -1  # last saved
         self._ready = False
 
     # ------------------------------------------------------------ opening
@@ -91,10 +97,7 @@ class Runtime:
         self.ring, self._stats = self._shared.ring, self._shared.stats
         self._stack.enter_context(self._interrupt)
         (plan.run_dir / "config.yaml").write_text(dump(cfg))
-        write_json(
-            plan.run_dir / "meta.json",
-            origin() | {"device": str(plan.device), "threads": asdict(plan.threads)},
-        )
+        write_meta(plan.run_dir, origin() | {"device": str(plan.device), "threads": asdict(plan.threads)})
         if platform.machine() not in ("x86_64", "AMD64"):
             self._console.note(f"{platform.machine()}: the order of shared-memory stores is only ensured on x86-64")
         keep_freed_memory()
@@ -103,43 +106,59 @@ class Runtime:
         self.learner = make_learner(
             cfg.algo, plan.spec, cfg.learner, cfg.algo_config, seed=cfg.seed, device=plan.device
         )
+        if plan.weights is not None:
+            self.learner.load_weights(plan.weights)
         self._state = FlatState(self.learner.policy_module)
         self._block = WeightBlock(self._state.manifest)
         self._stack.callback(self._block.free)
+        if plan.trace_dir:
+            clear_trace(plan.trace_dir)  # of an earlier start
         self.weights = WeightWriter(self._block, self._state)
         self.trace = Tracer("learner", run_dir=plan.trace_dir, t0_ns=plan.t0_ns)
         self._stack.callback(self.trace.close)
-        self.pacer = self._open_pacer()
         self._open_telemetry()
+        self.parts = Parts(self.learner, self._block, self.progress, self._stats)
+        self._waiter = Waiter(self._shared.learner, lambda: self.interrupted)
+        if plan.resume:
+            self._restore(plan.resume)
+        self.collector = self._open_collector()
+        self._kills.append(self.collector.kill)
+        self._stack.callback(self.collector.stop)
+        self._saver = Saver(
+            plan, self.parts, self._state, self._shared, self.collector, self._waiter, self._console.note
+        )
+        self._stack.callback(self._saver.close)
+        if plan.resume:
+            self._saver.go_on(plan.resume)
+        self.pacer = self.collector.pacer
 
-        self._waiter = Waiter(self._shared.learner, lambda: self.interrupted, self._peers())
+        background = Waiter(self._shared.copier, lambda: self._shared.stopped)
+        self.collector.watched_by(self._waiter, background)
         copier = make_copier(plan, self._shared, self._console)
-        self.pipeline = make_pipeline(plan, self._shared, self.pacer, copier, self._waiter, self._peers(), self.trace)
+        self.pipeline = make_pipeline(plan, self._shared, self.pacer, copier, self._waiter, background, self.trace)
         self._stack.callback(self.pipeline.close)
         self._stack.callback(self._shared.ask_stop)  # runs first: who waits must stop before what it waits for closes
         self._ready = True
 
-    def _open_pacer(self) -> Pacer:
-        plan, shared = self.plan, self._shared
-        job = collector_job(plan, shared, self._block)
-        if plan.cfg.serial:
-            return serial_pacer(plan, job, self.trace, self._interrupt, self._show_prefill, self._stack)
-        self._worker = Worker(job.name, collector_main, (job,), threads=job.threads, bell=shared.learner)
-        self._stack.callback(self._worker.stop, STOP_S)
-        self._stack.callback(shared.ask_stop)
-        who = f"{job.name} (pid {self._worker.pid})"
-        return Lockstep(shared.counters, shared.collector, plan.cfg.pacing.stall_limit_s, who)
+    def _open_collector(self) -> CollectorHandle:
+        job = collector_job(self.plan, self._shared, self._block)
+        if self.plan.cfg.serial:
+            return SerialCollector(self.plan, job, self.trace, self._interrupt, self._show_prefill, self._stack)
+        return SpawnedCollector(self.plan, self._shared, job, self._console.note)
 
     def _open_telemetry(self) -> None:
-        plan, cfg = self.plan, self.plan.cfg
-        files: list[Writer] = [TensorBoardWriter(plan.run_dir), CsvWriter(plan.run_dir / "progress.csv")]
+        plan, cfg, start = self.plan, self.plan.cfg, self.plan.start_steps
+        files: list[Writer] = [
+            TensorBoardWriter(plan.run_dir, start_steps=start),
+            CsvWriter(plan.run_dir / "progress.csv", start_steps=start),
+        ]
         last = plan.schedule.watermark(self.total_ticks)
         reporter = Reporter(self._console, files, total_steps=last)
         self._stack.callback(reporter.close)
         self.metrics = Metrics()
-        self.progress = Progress(reporter, self.metrics, plan.spec.metric_names, log_every=cfg.log_every)
-        self._due_save = Every(cfg.save_every)
-        self._checkpoints = Checkpoints(plan.run_dir / "checkpoints", keep=cfg.keep)
+        log_due = Every(cfg.log_every, start_steps=start)
+        self.progress = Progress(reporter, self.metrics, plan.spec.metric_names, log_every=log_due)
+        self._due_save = Every(cfg.save_every, start_steps=start)
 
     # ------------------------------------------------------------ running
 
@@ -149,15 +168,17 @@ class Runtime:
         return bool(self._interrupt)
 
     def start(self) -> int:
-        """Run the prefill, publish version 0, ask for batch 1 and grant chunk 1; returns the last finished tick, 0.
+        """Run the prefill, publish version 0, ask for batch 1 and grant chunk 1; returns the last finished tick.
 
+        A run that goes on starts where it stood: the next batch lies in its slot already, or its chunk is granted.
         The prefill acts without weights, so version 0 follows it: with the normaliser that the prefill has fed.
         """
         self._console.header(header(self.plan, self.learner.facts()))
-        if self._worker:
-            self._worker.wait_message("ready", self._waiter, "collector-0 to build its envs", START_S)
+        self.collector.wait_ready(self._waiter)
+        if self.plan.resume:
+            return self._go_on(self.plan.resume)
         self.pacer.grant(0)
-        self.pacer.wait_finished(0, self._waiter, self._show_prefill)
+        self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
         self._feed_normaliser(max(0, self.ring.cursor - self.ring.capacity), self.ring.cursor)
         self.weights.publish(version=0)
@@ -165,6 +186,20 @@ class Runtime:
         self.pipeline.prefetch(1)
         self.pacer.grant(1)
         return 0
+
+    def take(self, tick: int) -> Batch:
+        """The batch of a tick; a collector that dies is replaced as often as ``max_restarts`` says.
+
+        Raises:
+            WorkerDied: the collector has died or hangs.
+            Stopped: the run was asked to stop.
+        """
+        return self.collector.surviving(lambda: self.pipeline.take(tick))
+
+    def grant(self, chunk: int) -> None:
+        """Let the collector run a chunk, as soon as no save needs the rows that it overwrites."""
+        self._saver.before_chunk(chunk)
+        self.pacer.grant(chunk)
 
     def observe(self, tick: int) -> None:
         """Feed the rows of chunk ``tick``, each once and in order, to the learner's normaliser."""
@@ -182,30 +217,20 @@ class Runtime:
         """Whether a checkpoint is due."""
         return self._due_save.due(self.schedule.watermark(tick))
 
-    def save(self, tick: int, park_s: float | None = None) -> None:
-        """Write a checkpoint of the state after ``tick``.
-
-        The collector is parked first: the granted chunk is in and the next not granted, so nothing is in flight.
-
-        Args:
-            tick: last finished.
-            park_s: give up waiting for the chunk after this time and save all the same; None waits as ever.
-
-        Raises:
-            NonFinite: the state holds a NaN or an infinity; nothing is written.
-        """
-        if tick == self._saved:
-            return
+    def save(self, tick: int) -> None:
+        """Start to write a checkpoint of the state after ``tick``; see ``Saver.save``."""
         with self.trace.span("save", tick=tick):
-            if tick < self.total_ticks:
-                self._park(tick + 1, park_s)
-            self._save(tick)
+            self._saver.save(tick)
+
+    def _save_last(self, tick: int, patience_s: float | None) -> None:
+        with self.trace.span("save", tick=tick):
+            self._saver.save_last(tick, patience_s)
 
     def finish(self, tick: int) -> None:
         """Save, evaluate the final weights, and say how it went."""
         self._write_progress(tick, last=True)
-        self.save(tick, PARK_S if self.interrupted else None)
-        self._stop_worker()
+        self._save_last(tick, self.plan.cfg.pacing.shutdown_timeout_s if self.interrupted else None)
+        self.collector.stop()
         if self.interrupted:
             self._end_interrupted()
             return
@@ -228,10 +253,11 @@ class Runtime:
             # Whatever goes wrong now must not hide why the run ended.
             with self._noted("no checkpoint was saved"):
                 if not interrupted:
-                    self._stop_worker()
-                self.save(self._tick, PARK_S if interrupted else 0.0)
+                    self.collector.stop()
+                self._save_last(self._tick, self.plan.cfg.pacing.shutdown_timeout_s if interrupted else 0.0)
         with self._noted("the summary is not complete"):
-            self._stop_worker()
+            if self._ready:
+                self.collector.stop()
             if interrupted:
                 self._end_interrupted()
             else:
@@ -247,10 +273,30 @@ class Runtime:
                 self.summary.trace = str(merged) if merged else None
         write_summary(self.plan.run_dir, self.summary)
 
-    # ------------------------------------------------------------ parts
+    # ------------------------------------------------------------ going on
 
-    def _peers(self) -> Sequence[Peer]:
-        return self._worker.peers() if self._worker else ()
+    def _restore(self, resume: Resume) -> None:
+        """Put the learner's side back to where the checkpoint was made."""
+        restore(self.plan, self.parts, resume.state)
+        counters = self._shared.counters
+        counters["granted"] = counters["finished"] = int(resume.state["finished"])
+        self._tick = int(resume.state["tick"])
+
+    def _go_on(self, resume: Resume) -> int:
+        tick, finished = int(resume.state["tick"]), int(resume.state["finished"])
+        for note in resume.notes:
+            self._console.note(note)
+        if resume.state["collector"] is None or resume.state["collector"]["env"] is None:
+            self._console.note("the state of the envs was not saved: they start new episodes; everything else goes on")
+        self.pipeline.prefetch(tick + 1)
+        if finished > tick:
+            pack_batch(self.plan, self._shared, tick + 1)
+        else:
+            self.grant(tick + 1)
+        self._write_progress(tick)
+        return tick
+
+    # ------------------------------------------------------------ parts
 
     def _show_prefill(self) -> None:
         self.progress.add_episodes(self._stats.take_episodes(0))
@@ -281,22 +327,6 @@ class Runtime:
             last=last,
         )
 
-    def _park(self, chunk: int, park_s: float | None) -> None:
-        """Wait until the granted chunk is in; with a limit, give up quietly."""
-        if park_s is None:
-            self.pacer.wait_finished(chunk, self._waiter)
-        elif self._worker and self._worker.alive:
-            # An interrupt has come already: it must not end this wait.
-            patient = Waiter(self._shared.learner, peers=self._peers())
-            with contextlib.suppress(WaitTimeout, WorkerDied):
-                patient.wait(lambda: self._shared.counters["finished"] >= chunk, f"chunk {chunk}", park_s)
-
-    def _stop_worker(self) -> None:
-        """End the collector, so that nobody appends to the ring any more."""
-        if self._worker and self._worker.alive:
-            self._shared.ask_stop()
-            self._worker.stop(STOP_S)
-
     @contextlib.contextmanager
     def _noted(self, what: str) -> Iterator[None]:
         """Turn an error into a line on the console."""
@@ -305,27 +335,9 @@ class Runtime:
         except Exception as error:
             self._console.note(f"{what}: {type(error).__name__}: {error}")
 
-    def _save(self, tick: int) -> None:
-        cfg, state, policy = self.plan.cfg, self.learner.state_dict(), self.learner.policy_module.state_dict()
-        if not all_finite(state):
-            raise NonFinite(f"the learner's state holds a NaN or an infinity at tick {tick:,}; it is not saved")
-        self._state.check()
-        env_steps = self.ring.cursor
-        counts = {"tick": tick, "updates": self.learner.updates, "env_steps": env_steps}
-        contents = {
-            **counts,
-            "config": dump(cfg),
-            # Copies: the entries are views of one buffer, in several dtypes, which torch.save refuses.
-            "policy": {name: value.cpu().clone() for name, value in policy.items()},
-            "learner": state,
-        }
-        meta = counts | {"wall_time_s": self.plan.wall_s(), "env": cfg.env.env, "algo": cfg.algo}
-        self.summary.checkpoint = str(self._checkpoints.save(env_steps, contents, meta))
-        self._saved = tick
-
     def _evaluate(self, tick: int) -> None:
         def started(worker: Worker) -> None:
-            self._worker = worker  # so that a second Ctrl-C takes it along
+            self._kills.append(worker.kill)  # so that a second Ctrl-C takes it along
 
         result = evaluate_final(self.plan, self._state, tick, self._shared.learner, started, lambda: self.interrupted)
         self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
@@ -337,14 +349,15 @@ class Runtime:
                 f"{self.plan.cfg.evaluation.max_episode_steps:,} steps and were counted as they stood"
             )
 
-    def _kill_worker(self) -> None:
-        if self._worker:
-            self._worker.kill()
+    def _kill_workers(self) -> None:
+        for kill in self._kills:
+            kill()
 
     def _end_interrupted(self) -> None:
         signal = self._interrupt.signal
         assert signal is not None
-        self._console.note(f"stopped by {signal.name}; saved {self.summary.checkpoint or 'nothing yet'}")
+        saved = self._saver.wait() if self._ready else None
+        self._console.note(f"stopped by {signal.name}; saved {saved or 'nothing yet'}")
         self._end("interrupted", f"stopped by {signal.name}", self._interrupt.exit_code)
 
     def _end(self, status: str, reason: str, code: int) -> None:
@@ -354,6 +367,12 @@ class Runtime:
         summary.wall_time_s = self.plan.wall_s()
         if not self._ready:
             return
+        newest = self._saver.wait()
+        summary.checkpoint = str(newest) if newest else None
+        if status != "failed" and (lost := self._saver.lost):
+            summary.reason, summary.exit_code = f"{reason}; {lost}", 1
+            self._console.error(lost)
+        summary.restarts = self.collector.restarts
         episodes = self.progress.episodes
         summary.env_steps = self.ring.cursor
         summary.updates = self.learner.updates

@@ -7,11 +7,12 @@ import traceback
 
 from unilab.config import TrainConfig
 from unilab.errors import UnilabError
+from unilab.resume import Resume
 from unilab.telemetry.console import Console
 from unilab.train import train
 
 
-def run(cfg: TrainConfig) -> int:
+def run(cfg: TrainConfig, resume: Resume | None = None) -> int:
     """Train; the last thing on the console is the outcome or the cause of the failure.
 
     Returns:
@@ -19,7 +20,7 @@ def run(cfg: TrainConfig) -> int:
     """
     console = Console(sys.stdout)
     try:
-        return train(cfg).exit_code
+        return train(cfg, resume).exit_code
     except UnilabError as error:
         console.error(str(error))
         return error.exit_code

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from unilab.config import TrainConfig
+from unilab.resume import Resume
 from unilab.rundir import RunSummary
 from unilab.runtime import open_runtime
 
 
-def train(cfg: TrainConfig) -> RunSummary:
+def train(cfg: TrainConfig, resume: Resume | None = None) -> RunSummary:
     """Run ticks until ``cfg.total_steps``: one batch, its updates, one weight publication each.
 
     Raises:
         UnilabError: the run ended early; what was learnt is saved and ``summary.json`` says why.
     """
-    with open_runtime(cfg) as rt:  # shared memory, workers, telemetry; closed in reverse order
-        tick = rt.start()  # prefill, publish version 0, ask for batch 1 and grant its chunk
+    with open_runtime(cfg, resume) as rt:  # shared memory, workers, telemetry; closed in reverse order
+        tick = rt.start()  # fresh: prefill, version 0, chunk 1 granted; resumed: where it stood
 
         while tick < rt.total_ticks and not rt.interrupted:
             tick += 1
             with rt.trace.span("tick", tick=tick):
-                batch = rt.pipeline.take(tick)  # raises WorkerDied instead of hanging
+                batch = rt.take(tick)  # raises WorkerDied instead of hanging
 
                 # From here env stepping and the next pack overlap with the updates below: the slot comes before the
                 # grant, because the collector packs. The last tick grants nothing: the run ends with the env steps
                 # that were asked for.
                 if tick < rt.total_ticks:
                     rt.pipeline.prefetch(tick + 1)
-                    rt.pacer.grant(tick + 1)
+                    rt.grant(tick + 1)
 
                 for minibatch in batch.split(cfg.replay.batch_size):
                     with rt.trace.span("update"):

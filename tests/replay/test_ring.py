@@ -88,9 +88,9 @@ def test_spans_name_each_cell_of_the_rows_once_and_in_order():
             assert cells == [row % 5 for row in range(cursor, cursor + count)]
 
 
-def test_memory_is_cursor_versions_and_rows_each_padded_to_a_cache_line():
-    # 8 -> 64; 5 int64 = 40 -> 64; 5 rows of 9 float32 = 180 -> 192
-    assert Ring.required_bytes(5, LAYOUT) == 64 + 64 + 192
+def test_memory_is_two_counters_versions_and_rows_each_padded_to_a_cache_line():
+    # cursor and first row, 8 -> 64 each; 5 int64 = 40 -> 64; 5 rows of 9 float32 = 180 -> 192
+    assert Ring.required_bytes(5, LAYOUT) == 2 * 64 + 64 + 192
 
 
 def test_a_fresh_ring_is_empty_and_poisoned(ring):

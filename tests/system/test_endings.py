@@ -119,6 +119,17 @@ def test_a_hanging_env_is_named_and_killed(start: Start) -> None:
     assert program.left_over() == []
 
 
+def test_an_interrupted_run_waits_for_its_chunk_as_long_as_it_is_told(start: Start) -> None:
+    program = start("--env", "sample_envs:Hangs-v0", "--shutdown-timeout", "9", *LONG)
+    program.until(lambda: notes(program), "the hang")
+    program.process.terminate()
+    told = time.monotonic()
+
+    assert program.end(30) == 143, program.text
+    assert time.monotonic() - told >= 9
+    assert program.left_over() == []
+
+
 @pytest.mark.parametrize(("where", "value"), [("obs", "nan"), ("reward", "-inf")])
 def test_a_value_that_is_not_finite_ends_the_run_by_name(start: Start, where: str, value: str) -> None:
     program = start("--env", "sample_envs:BadValue-v0", "--env-kwargs", f"where={where}", f"value='{value}'", *LONG)

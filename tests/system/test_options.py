@@ -225,6 +225,17 @@ def test_vec_async_steps_each_env_in_a_process_of_its_own(tmp_path: Path, monkey
     assert pids[1] == pids[0] + 1  # two envs in two processes instead of one
 
 
+def test_init_from_starts_with_what_another_run_has_learnt(tmp_path: Path, base_digests: Callable[[str], str]) -> None:
+    _, teacher = run(tmp_path, seed=1)
+    pupil, _ = run(tmp_path, init_from=str(teacher))
+
+    assert pupil.learner_digest != base_digests("sac")
+    with pytest.raises(ConfigError, match="networks of algo=sac, this run is of algo=td3"):
+        run(tmp_path, init_from=str(teacher), algo="td3")
+    with pytest.raises(ConfigError, match="continue with the"):
+        run(tmp_path, init_from=str(teacher), learner__hidden=[9])
+
+
 def test_stall_limit_is_how_long_a_quiet_collector_is_awaited(tmp_path: Path) -> None:
     with pytest.raises(WorkerDied, match=r"no data from collector-0 .* for 1 s"):
         run(tmp_path, serial=False, env__env_kwargs={"step_ms": 3_000.0}, pacing__stall_limit_s=1.0)
@@ -245,20 +256,22 @@ def test_what_goes_wrong_after_a_failure_does_not_hide_it(
         raise RuntimeError("the disk is full")
 
     monkeypatch.setattr(SAC, "update", fails)
-    monkeypatch.setattr("unilab.checkpoint.Checkpoints.save", full)
+    monkeypatch.setattr("unilab.checkpoint.Checkpoints._save", full)
     with pytest.raises(ValueError, match="the update fails"):
         run(tmp_path, name="broken")
     summary = json.loads((tmp_path / "unilab-Toy-v0/sac/broken/summary.json").read_text())
 
     assert (summary["status"], summary["reason"], summary["exit_code"]) == ("failed", "the update fails", 1)
     assert summary["updates"] == 19
-    assert "no checkpoint was saved: RuntimeError: the disk is full" in capsys.readouterr().out
+    assert "could not be saved: RuntimeError: the disk is full" in capsys.readouterr().out
 
 
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.episodes"}
-    proven |= {"pacing.stall_limit_s", "evaluation.max_episode_steps"}  # the second in test_endings
+    proven |= {"pacing.stall_limit_s", "init_from"}
+    # The first two in test_endings, the third in test_restarts.
+    proven |= {"evaluation.max_episode_steps", "pacing.shutdown_timeout_s", "max_restarts"}
 
     assert proven == set(leaves(TrainConfig()))
 

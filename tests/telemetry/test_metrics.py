@@ -119,3 +119,18 @@ def test_an_add_of_eight_scalars_costs_less_than_50_us():
         return (time.perf_counter_ns() - start) / adds / 1000
 
     assert min(mean_us() for _ in range(10)) < 50
+
+
+@pytest.mark.parametrize("before", [1, FOLD_EVERY - 1, FOLD_EVERY, FOLD_EVERY + 7])
+def test_a_state_that_is_put_back_drains_to_the_same_bits(before):
+    torch.manual_seed(0)
+    values = [torch.rand(()) * 10 ** (i % 7) for i in range(2 * FOLD_EVERY + 3)]
+    whole, first, second = Metrics(), Metrics(), Metrics()
+    for i, value in enumerate(values):
+        added = {"loss": value} | ({"actor_loss": value} if i % 2 else {})
+        whole.add(added)
+        if i == before:
+            second.load_state_dict(first.state_dict(), torch.device("cpu"))
+        (first if i < before else second).add(added)
+
+    assert second.drain() == whole.drain()

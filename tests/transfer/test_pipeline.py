@@ -244,6 +244,27 @@ def test_what_goes_wrong_in_the_source_is_raised_in_take(rig, threaded):
     pipeline.close()
 
 
+def test_a_batch_that_failed_can_be_taken_once_its_source_works_again(rig, threaded):
+    class Mended(TaggedSource):
+        tries = 0
+
+        def fetch(self, tick, waiter):
+            self.tries += 1
+            if tick == 2 and self.tries < 4:
+                raise WorkerDied(f"try {self.tries}")
+            return super().fetch(tick, waiter)
+
+    pipeline = rig.pipeline(Mended, threaded=threaded)
+    pipeline.prefetch(1)
+    pipeline.release(pipeline.take(1))
+    pipeline.prefetch(2)
+    for number in (2, 3):
+        with pytest.raises(WorkerDied, match=f"try {number}"):
+            pipeline.take(2)
+
+    assert is_right(pipeline.take(2), 2)
+
+
 def test_an_error_in_the_copy_thread_wakes_a_learner_that_waits_already(rig):
     waiting = threading.Event()
 

@@ -479,3 +479,31 @@ def test_without_the_checks_that_race_would_be_seen(monkeypatch):
     monkeypatch.setattr(WeightReader, "_copy", copy_carelessly)
 
     assert any(why == "torn" for _ in range(20) for _, why in race(last=300))
+
+
+# ------------------------------------------------------------ continuing
+
+
+def test_snapshots_that_are_put_back_can_be_fetched_and_followed(block, writer):
+    for version in (3, 5, 8):
+        writer.publish(version)
+    saved = block.snapshots()
+    writer.publish(9)  # a copy does not change
+    again = WeightBlock(block.manifest)
+    again.restore(saved)
+    reader = Side(again, WeightReader)
+
+    assert list(saved) == [5, 8]
+    assert again.latest == 8
+    for version in (8, 5):
+        assert reader.end.fetch(version) == version
+        assert reader.values() == {version}
+    Side(again, WeightWriter).publish(9)
+    assert reader.end.fetch(8) == 8
+    assert reader.end.fetch_if_newer() == 9
+    again.free()
+
+
+def test_snapshots_of_another_size_are_refused(block):
+    with pytest.raises(UnilabError, match="has 8 bytes"):
+        block.restore({1: np.zeros(8, np.uint8)})

@@ -122,3 +122,39 @@ def test_freed_statistics_say_so(stats):
 
     with pytest.raises(BlockFreed, match="collector stats"):
         stats.take_episodes(0)
+
+
+# ------------------------------------------------------------ continuing
+
+
+def test_a_state_holds_what_was_not_taken_and_ended_by_its_chunk():
+    stats, other = CollectorStats(5, 2), CollectorStats(5, 2)
+    for chunk in (1, 2, 3):
+        stats.add_reward(10.0 * chunk)
+        stats.add_episodes(chunk, np.array([[chunk, 10.0 * chunk]]))
+        stats.finish_chunk(chunk, {"act": 0.5})
+    assert stats.take_episodes(1).tolist() == [[1, 10]]
+    other.load_state_dict(stats.state_dict(2))
+
+    assert other.reward_sum == 10 + 20
+    assert other.totals(2)[0] == 30
+    assert other.take_episodes(9).tolist() == [[2, 20]]
+    assert stats.take_episodes(9).tolist() == [[2, 20], [3, 30]]  # a state is a copy
+    stats.free()
+    other.free()
+
+
+def test_rewound_statistics_forget_an_unfinished_chunk():
+    stats = CollectorStats(5, 2)
+    stats.add_reward(10.0)
+    stats.add_episodes(1, np.array([[1.0, 10.0]]))
+    stats.finish_chunk(1, {})
+    stats.add_reward(99.0)
+    stats.add_episodes(2, np.array([[2.0, 20.0], [2.0, 21.0]]))
+    stats.rewind(1)
+
+    assert stats.reward_sum == 10
+    assert stats.take_episodes(9).tolist() == [[1, 10]]
+    stats.rewind(1)
+    assert stats.take_episodes(9).tolist() == []
+    stats.free()

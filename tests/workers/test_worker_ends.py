@@ -77,7 +77,7 @@ def test_a_message_that_is_not_there_is_waited_for_until_the_deadline(pair, bell
     worker, link = pair
     link.send("other")
 
-    with pytest.raises(WorkerDied, match=r"is stuck: waited 0\.01 s for the handshake"):
+    with pytest.raises(WorkerDied, match=r"is stuck in its env: waited 0\.01 s for the handshake"):
         worker.wait_message("ready", Waiter(bell), "the handshake", 0.01)
 
 

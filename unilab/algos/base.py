@@ -126,3 +126,10 @@ class Learner(Protocol):
         Raises:
             ConfigError: names, shapes, dtypes or the kind of device do not agree.
         """
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Take over networks, normalisers and temperature of another learner's ``state_dict``, and nothing else.
+
+        Raises:
+            ConfigError: names, shapes or dtypes do not agree.
+        """

@@ -28,7 +28,7 @@ from unilab.algos.adam import Adam
 from unilab.algos.base import LearnerConfig, PolicySpec
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
-from unilab.algos.state import Part, load_state, save_state
+from unilab.algos.state import Part, load_state, load_weights, save_state
 from unilab.algos.targets import polyak, smaller, td_target, twin_loss
 from unilab.algos.temperature import make_temperature, parse_ent_coef
 from unilab.errors import ConfigError
@@ -147,6 +147,10 @@ class SAC:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``; see ``Learner``."""
         self.updates = load_state(self._parts(), state)
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Start from what another run has learnt; see ``Learner``."""
+        load_weights(self._parts(), state)
 
     def _update_critic(self, batch: Minibatch, inputs: Inputs, alpha: Tensor, noise: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unilab.algos.adam import Adam
 from unilab.errors import ConfigError
 
 Part = nn.Module | torch.Generator
@@ -40,6 +41,21 @@ def load_state(parts: Mapping[str, Part], state: Mapping[str, Any]) -> int:
     for name, part in parts.items():
         _load(part, state[name])
     return int(state["updates"])
+
+
+def load_weights(parts: Mapping[str, Part], state: Mapping[str, Any]) -> None:
+    """Take over networks, normalisers and temperature of a saved state; optimisers, generators and counts stay fresh.
+
+    Raises:
+        ConfigError: a name, a shape or a dtype differs; nothing was changed.
+    """
+    learnt = {name: part for name, part in parts.items() if isinstance(part, nn.Module) and not isinstance(part, Adam)}
+    for name, part in learnt.items():
+        if name not in state:
+            raise ConfigError(f"the saved state has no {name}; it was saved by another algorithm or with other options")
+        _check(name, part, state[name])
+    for name, part in learnt.items():
+        _load(part, state[name])
 
 
 def _save(part: Part) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from unilab.algos.adam import Adam
 from unilab.algos.base import LearnerConfig, PolicySpec
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
-from unilab.algos.state import Part, load_state, save_state
+from unilab.algos.state import Part, load_state, load_weights, save_state
 from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor, TanhActor
@@ -125,6 +125,10 @@ class TD3:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``; see ``Learner``."""
         self.updates = load_state(self._parts(), state)
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Start from what another run has learnt; see ``Learner``."""
+        load_weights(self._parts(), state)
 
     def _update_critic(self, batch: Minibatch, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
         algo = self._algo

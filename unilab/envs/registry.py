@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, cast
 
 from unilab.envs.base import BatchEnv
 from unilab.errors import ConfigError
-from unilab.seeding import env_seed, eval_seed
+from unilab.seeding import EVAL_INDEX, env_seed, eval_seed
 from unilab.spec import EnvSpec
 
 BACKENDS = {"unilab/Toy-v0": "unilab.envs.toy"}
@@ -84,6 +84,7 @@ def make_env(
     seed: int,
     first_index: int = 0,
     role: Literal["train", "eval"] = "train",
+    restart: int = 0,
     spec: EnvSpec | None = None,
 ) -> BatchEnv:
     """Build ``cfg.num_envs`` envs that are stepped together.
@@ -94,13 +95,15 @@ def make_env(
             evaluation, at its first reset and never again.
         first_index: index of the first of these envs, counted over all collectors of the run.
         role: training or evaluation.
+        restart: how often the run was started before: envs that start anew in a run that goes on get other seeds.
         spec: the run's ``probe(cfg)``, so that all processes agree on the metric names; None probes here.
 
     Raises:
         EnvError: the env cannot be made, or is not the one that ``spec`` describes.
     """
     draw = env_seed if role == "train" else eval_seed
-    seeds = [draw(seed, first_index + i) for i in range(cfg.num_envs)]
+    first = first_index + restart * cfg.num_envs
+    seeds = [draw(seed, (first + i) % EVAL_INDEX) for i in range(cfg.num_envs)]
     return _backend(cfg.env).make(cfg, seeds=seeds, first_index=first_index, spec=spec)
 
 

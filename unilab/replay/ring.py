@@ -76,6 +76,11 @@ class Ring:
         """Rows ever appended."""
         return int(self._shared.cursor[0])
 
+    @property
+    def oldest(self) -> int:
+        """Number of the first row that is in the ring; the cursor if it is empty."""
+        return self._held()[0]
+
     def append(
         self,
         obs: Mapping[str, NDArray[np.float32]],
@@ -115,6 +120,36 @@ class Ring:
             done = part.stop
         shared.cursor[0] = cursor + n
 
+    def restore(self, number: int, rows: NDArray[np.float32], versions: NDArray[np.int64]) -> None:
+        """Append rows that another ring held, under the numbers that they had there.
+
+        Args:
+            number: of the first of these rows: the cursor, or any number while the ring is empty.
+            rows: [n, width] float32, as ``read`` gave them.
+            versions: [n] int64, policy versions.
+
+        Raises:
+            ValueError: the number leaves a gap, or n rows exceed the capacity.
+        """
+        shared = self._shared
+        if self.cursor == self.oldest:
+            shared.first[0] = shared.cursor[0] = number
+        if number != self.cursor or len(rows) > self.capacity:
+            raise ValueError(f"{len(rows)} rows from {number} on do not follow row {self.cursor} of {self.capacity}")
+        done = 0
+        for cells in row_spans(number, len(rows), self.capacity):
+            part = slice(done, done + cells.stop - cells.start)
+            shared.rows[cells], shared.versions[cells] = rows[part], versions[part]
+            done = part.stop
+        shared.cursor[0] = number + len(rows)
+
+    def rewind(self, cursor: int) -> None:
+        """Forget the rows from number ``cursor`` on, while nobody appends: of a chunk that was not finished.
+
+        Older rows that they overwrote are gone.
+        """
+        self._shared.cursor[0] = min(cursor, self.cursor)
+
     def gather(self, numbers: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Copy rows by number.
 
@@ -150,8 +185,7 @@ class Ring:
 
     def digest(self) -> str:
         """SHA-256 over cursor, rows and versions that the ring holds, in order of age."""
-        stop = self.cursor
-        start = max(0, stop - self.capacity)
+        start, stop = self._held()
         sha = sha256(f"{stop}".encode())
         for rows in self.read(start, stop):
             sha.update(rows.data)
@@ -162,9 +196,13 @@ class Ring:
         """Give up the memory; any later use raises ``BlockFreed``."""
         self._shared.free()
 
-    def _spans(self, start: int, stop: int) -> list[slice]:
+    def _held(self) -> tuple[int, int]:
+        """Rows [oldest, cursor) that are in the ring, by one look at the cursor."""
         cursor = self.cursor
-        oldest = max(0, cursor - self.capacity)
+        return max(int(self._shared.first[0]), cursor - self.capacity), cursor
+
+    def _spans(self, start: int, stop: int) -> list[slice]:
+        oldest, cursor = self._held()
         if not oldest <= start <= stop <= cursor:
             raise ValueError(f"rows [{start}, {stop}) are not in the ring, which holds [{oldest}, {cursor})")
         return row_spans(start, stop - start, self.capacity)
@@ -192,6 +230,7 @@ def row_spans(cursor: int, count: int, capacity: int) -> list[slice]:
 def _fields(capacity: int, layout: RowLayout) -> list[Field]:
     return [
         Field("cursor", (1,), "int64"),
+        Field("first", (1,), "int64"),
         Field("versions", (capacity,), "int64"),
         Field("rows", (capacity, layout.width), "float32"),
     ]

@@ -101,10 +101,18 @@ class Waiter:
     def __init__(self, bell: Bell, stopped: Callable[[], bool] = lambda: False, peers: Sequence[Peer] = ()) -> None:
         self.bell = bell
         self._stopped = stopped
+        self.watch(peers)
+
+    def watch(self, peers: Sequence[Peer]) -> None:
+        """Depend on these processes from now on, instead of those before."""
         self._peers = {peer.descriptor: peer for peer in peers}
         self._poll = select.poll()
-        for descriptor in (bell.fileno(), *self._peers):
+        for descriptor in (self.bell.fileno(), *self._peers):
             self._poll.register(descriptor, select.POLLIN)
+
+    def idle(self) -> Waiter:
+        """Another waiter on the same bell, for whoever depends on nobody while there is nothing to do."""
+        return Waiter(self.bell)
 
     def wait(self, condition: Callable[[], bool], what: str, deadline_s: float | None = None) -> None:
         """Return once ``condition()`` holds.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain, islice
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,6 +45,24 @@ class Metrics:
             group.reset()
         return {name: value / counts[name] for name, value in sums.items()}
 
+    def state_dict(self) -> list[dict[str, Any]]:
+        """What has been added since the last drain, as copies on the CPU."""
+        groups = chain.from_iterable(self._groups.values())
+        return [group.state_dict() for group in groups if group.count]
+
+    def load_state_dict(self, state: list[dict[str, Any]], device: torch.device) -> None:
+        """Continue where ``state_dict`` was called: the next drain gives the same bits.
+
+        Args:
+            state: from ``state_dict``.
+            device: of the learner; all scalars come from there.
+        """
+        self._groups = {}
+        for saved in state:
+            group = _Group(list(saved["names"]))
+            group.load_state_dict(saved, device)
+            self._groups.setdefault(tuple(saved["names"]), []).append(group)
+
 
 class _Group:
     """Scalars that come together and live on one device."""
@@ -70,6 +89,20 @@ class _Group:
         if self._rows:
             parts.append(torch.stack(self._rows).sum(0, dtype=torch.float64))
         return torch.stack(parts).sum(0)
+
+    def state_dict(self) -> dict[str, Any]:
+        # Rows apart from their sum: floating-point sums depend on where they are cut.
+        return {
+            "names": list(self.names),
+            "count": self.count,
+            "rows": [row.cpu() for row in self._rows],
+            "sum": [] if self._sum is None else [self._sum.cpu()],
+        }
+
+    def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
+        self.count = state["count"]
+        self._rows = [row.to(device) for row in state["rows"]]
+        self._sum = state["sum"][0].to(device) if state["sum"] else None
 
 
 def _by_device(scalars: Mapping[str, Tensor]) -> list[_Group]:

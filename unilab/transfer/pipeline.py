@@ -141,9 +141,11 @@ class _CopyThread:
     def __init__(self, fill: Callable[[int, Waiter], None], waiter: Waiter, done: Bell) -> None:
         self._fill = fill
         self._waiter = waiter
+        self._idle = waiter.idle()  # what goes wrong elsewhere matters once there is something to do
         self._done = done
         self._asked = self._filled = 0
         self._error: BaseException | None = None
+        self._told = False  # whether the error was raised to whoever waits
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="copier", daemon=True)
         self._thread.start()
@@ -154,9 +156,16 @@ class _CopyThread:
         self._waiter.bell.ring()
 
     def wait(self, tick: int, waiter: Waiter) -> None:
-        """Return once the slot of ``tick`` is filled; raises what went wrong in the thread."""
+        """Return once the slot of ``tick`` is filled; raises what went wrong in the thread, which then waits.
+
+        Called again after an error, it lets the thread try once more.
+        """
+        if self._told:
+            self._error, self._told = None, False
+            self._waiter.bell.ring()
         waiter.wait(lambda: self._filled >= tick or self._error is not None, f"batch {tick} from the copy thread")
         if self._error is not None:
+            self._told = True
             raise self._error
 
     def close(self, deadline_s: float = 5.0) -> None:
@@ -169,13 +178,18 @@ class _CopyThread:
 
     def _run(self) -> None:
         try:
-            while True:
-                self._waiter.wait(lambda: self._closing or self._asked > self._filled, "a batch to copy")
-                if self._closing:
-                    return
-                self._fill(self._asked, self._waiter)
-                self._filled = self._asked
+            while self._next():
+                try:
+                    self._fill(self._asked, self._waiter)
+                    self._filled = self._asked
+                except Exception as error:  # may be gone when the batch is asked for again
+                    self._error = error
                 self._done.ring()
         except BaseException as error:
             self._error = error
             self._done.ring()
+
+    def _next(self) -> bool:
+        """Sleep until there is a batch to fill; False at the end."""
+        self._idle.wait(lambda: self._closing or (self._asked > self._filled and not self._error), "a batch to copy")
+        return not self._closing

@@ -12,7 +12,7 @@ The checksum is the wrapping sum of the slot's 64-bit words: 4 us for 287 KiB he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,38 @@ class WeightBlock:
         """Newest whole version; -1 before the first publication."""
         return int(self.shared.header[_LATEST])
 
+    def snapshots(self) -> dict[int, NDArray[np.uint8]]:
+        """The writer's process: whole snapshots by version, oldest first, as copies [nbytes] uint8."""
+        versions = enumerate(self.shared.slots[:, _VERSION].tolist())
+        return {
+            version: self.shared.payload[i].copy() for version, i in sorted((v, i) for i, v in versions) if version >= 0
+        }
+
+    def restore(self, snapshots: Mapping[int, NDArray[np.uint8]]) -> None:
+        """Before anyone reads: hold these snapshots, at most two, as if they had been published.
+
+        Raises:
+            UnilabError: they are of another size.
+        """
+        for version, payload in sorted(snapshots.items()):
+            if payload.nbytes != self.manifest.nbytes:
+                raise UnilabError(f"a saved snapshot has {payload.nbytes} bytes, needed are {self.manifest.nbytes}")
+            self.write(version, payload)
+
+    def write(self, version: int, payload: NDArray[np.uint8]) -> None:
+        """Make ``payload`` the snapshot of a version greater than the latest, over the older slot; for one writer."""
+        header, slots = self.shared.header, self.shared.slots
+        if version <= header[_LATEST]:
+            raise ValueError(f"version {version} does not follow {header[_LATEST]}")
+        oldest = int(slots[0, _VERSION] > slots[1, _VERSION])
+        slot, target = slots[oldest], self.shared.payload[oldest]
+        slot[_SEQUENCE] |= 1  # odd: being written; odd already where a publication was cut short
+        np.copyto(target, payload)
+        slot[_CHECKSUM] = checksum(target)
+        slot[_VERSION] = version
+        slot[_SEQUENCE] += 1
+        header[_LATEST] = version
+
     def free(self) -> None:
         """Give up the memory; any later use raises ``BlockFreed``."""
         self.shared.free()
@@ -78,23 +110,12 @@ class WeightWriter:
 
     def __init__(self, block: WeightBlock, source: FlatState) -> None:
         _check(block, source)
-        self._shared = block.shared
+        self._block = block
         self._payload = (_staged if source.buffer.is_cuda else _resident)(source.buffer)
 
     def publish(self, version: int) -> None:
         """Make the source's present state the snapshot of this version, greater than the latest."""
-        header, slots = self._shared.header, self._shared.slots
-        if version <= header[_LATEST]:
-            raise ValueError(f"version {version} does not follow {header[_LATEST]}")
-        payload = self._payload()
-        oldest = int(slots[0, _VERSION] > slots[1, _VERSION])
-        slot, target = slots[oldest], self._shared.payload[oldest]
-        slot[_SEQUENCE] |= 1  # odd: being written; odd already where a publication was cut short
-        np.copyto(target, payload)
-        slot[_CHECKSUM] = checksum(target)
-        slot[_VERSION] = version
-        slot[_SEQUENCE] += 1
-        header[_LATEST] = version
+        self._block.write(version, self._payload())
 
 
 class WeightReader:

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from unilab.algos.base import Policy, PolicySpec
 from unilab.algos.registry import make_policy
-from unilab.envs.base import BatchEnv, closing_env
+from unilab.envs.base import BatchEnv, Groups, SavesState, closing_env
 from unilab.envs.finite import check_finite, check_finite_reset
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeStats
-from unilab.pacing import Chunk, ChunkSource, LockstepCollector, Schedule
+from unilab.pacing import PHASES, Chunk, ChunkSource, LockstepCollector, Schedule
 from unilab.replay import HostSlots, Ring, UniformSampler
 from unilab.replay.ring import RANDOM_POLICY
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
-from unilab.telemetry.trace import Tracer
+from unilab.telemetry.trace import Span, Tracer
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
 from unilab.workers.stats import CollectorStats
+
+_PHASE = {name: number for number, name in enumerate(PHASES)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class CollectorJob:
     listeners: tuple[Bell, ...]  # of those who wait for its chunks
     trace_dir: Path | None  # None: no trace
     t0_ns: int  # start of the trace's clock
+    restart: int = 0  # how often the run was started before
+    state: Mapping[str, Any] | None = None  # of the collector that this one continues; None: there is none
 
 
 class Collector:
@@ -69,27 +74,28 @@ class Collector:
         self._sampler = UniformSampler(stream(job.seed, "sample"))
         self._stats = job.stats
         self._trace = trace
+        self._counters = job.counters
         self._reader = WeightReader(job.weights, FlatState(policy.module))
         self._warmup = np.random.default_rng(stream(job.seed, "warmup"))
         self._episodes = EpisodeStats(env.num_envs, env.spec.metric_names)
         self._env_steps = np.zeros(env.num_envs, np.int64)
         self._ended = np.zeros(env.num_envs, np.bool_)
-        self._obs = env.reset()
+        self._obs = self._begin(job.state)
         check_finite_reset(self._obs, 0, self._env_steps)
 
     def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
         """Run a chunk, each round of which appends one row per env, and pack the batch that is drawn after it."""
-        with self._trace.span("fetch"):
+        with self._phase("fetch"):
             version = RANDOM_POLICY if chunk.version is None else self._reader.fetch(chunk.version)
         act = self._random if chunk.version is None else self._explore
         for _ in range(chunk.rounds):
-            with self._trace.span("act"):
+            with self._phase("act"):
                 action = act()
-            with self._trace.span("env_step"):
+            with self._phase("env_step"):
                 step = self._env.step(action)
                 self._env_steps += 1
                 check_finite(step, 0, self._env_steps)
-            with self._trace.span("append"):
+            with self._phase("append"):
                 self._ring.append(self._obs, action, step, policy_version=version)
                 self._stats.add_reward(float(step.reward.sum()))
                 self._stats.add_episodes(chunk.number, self._episodes.add(step))
@@ -97,9 +103,40 @@ class Collector:
             self._ended = step.terminated | step.truncated
             round_done()
         if chunk.number:
-            with self._trace.span("pack"):
+            with self._phase("pack"):
                 self._pack(chunk.number)
+        self._counters["phase"] = _PHASE["wait_grant"]
         self._stats.finish_chunk(chunk.number, {k: v / 1e9 for k, v in self._trace.take_totals().items()})
+
+    def _phase(self, name: str) -> Span:
+        """A span whose name the learner can see while it lasts, or hangs."""
+        self._counters["phase"] = _PHASE[name]
+        return self._trace.span(name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides future chunks, as copies; ``env`` is None where the backend cannot save its state."""
+        return {
+            "env": self._env.state() if isinstance(self._env, SavesState) else None,
+            "episodes": self._episodes.state_dict(),
+            "policy": dict(self._policy.explore_state()),
+            "env_steps": self._env_steps.copy(),
+            "ended": self._ended.copy(),
+        }
+
+    def _begin(self, state: Mapping[str, Any] | None) -> Groups:
+        """Observations to start with: of fresh envs, or of those that an earlier collector left.
+
+        Where their state is not known, the envs start new episodes; the noise goes on all the same.
+        """
+        if state is not None:
+            self._policy.load_explore_state(state["policy"])
+            self._env_steps[:] = state["env_steps"]
+            if state["env"] is not None and isinstance(self._env, SavesState):
+                self._episodes.load_state_dict(state["episodes"])
+                self._ended[:] = state["ended"]
+                return self._env.restore(state["env"])
+        self._counters["phase"] = _PHASE["reset"]
+        return self._env.reset()
 
     def _pack(self, tick: int) -> None:
         low, high = self._schedule.domain(tick)
@@ -117,8 +154,9 @@ class Collector:
 @contextmanager
 def open_collector(job: CollectorJob, trace: Tracer) -> Iterator[Collector]:
     """Build envs and policy from a job, the same in a worker and in serial mode; closes the envs at the end."""
-    policy = make_policy(job.policy, seed=job.seed, index=0)
-    with closing_env(make_env(job.env, seed=job.seed, spec=job.policy.env)) as env:
+    job.counters["phase"] = _PHASE["make_envs"]
+    policy = make_policy(job.policy, seed=job.seed, index=job.restart)  # noise of its own after each restart
+    with closing_env(make_env(job.env, seed=job.seed, restart=job.restart, spec=job.policy.env)) as env:
         yield Collector(env, policy, job, trace)
 
 
@@ -140,8 +178,15 @@ def collector_main(link: Link, job: CollectorJob) -> None:
     waiter = Waiter(job.bell, lambda: bool(job.counters["stop"]), [link.parent()])
     trace = Tracer(job.name, run_dir=job.trace_dir, t0_ns=job.t0_ns)
     with open_collector(job, trace) as collector:
+        source = LockstepCollector(
+            job.schedule,
+            job.counters,
+            waiter,
+            job.listeners,
+            parked=lambda: link.send("state", collector.state_dict()),
+        )
         link.send("ready")
         try:
-            collect(collector, LockstepCollector(job.schedule, job.counters, waiter, job.listeners), trace)
+            collect(collector, source, trace)
         finally:
             trace.close()

@@ -86,8 +86,10 @@ class Worker:
             Peer(self.name, self._conn.fileno(), self.failure),
         ]
 
-    def wait_message(self, kind: str, waiter: Waiter, what: str, deadline_s: float) -> Any:
-        """The payload of the next message of this kind.
+    def wait_message(
+        self, kind: str, waiter: Waiter, what: str, deadline_s: float, doing: Callable[[], str] = lambda: "its env"
+    ) -> Any:
+        """The payload of the next message of this kind; ``doing`` says for an error what the worker is in.
 
         Raises:
             WorkerDied: the worker failed, ended, or did not send it within the deadline.
@@ -95,7 +97,7 @@ class Worker:
         try:
             waiter.wait(lambda: self.received(kind), what, deadline_s)
         except WaitTimeout as error:
-            raise WorkerDied(f"{self.name} (pid {self.pid}) is stuck: {error}") from None
+            raise WorkerDied(f"{self.name} (pid {self.pid}) is stuck in {doing()}: {error}") from None
         return self.take_message(kind)
 
     def received(self, kind: str) -> bool:

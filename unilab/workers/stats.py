@@ -88,6 +88,32 @@ class CollectorStats:
         self._seen += len(taken)
         return taken
 
+    def state_dict(self, chunk: int) -> dict[str, NDArray[np.float64]]:
+        """Learner: what was reported up to the end of a chunk, one of the newest, and was not taken yet, as copies."""
+        shared, cursor = self._shared, int(self._shared.cursor[0])
+        waiting = row_spans(self._seen, cursor - self._seen, len(shared.episodes))
+        episodes = np.concatenate([shared.episodes[:0], *(shared.episodes[span] for span in waiting)])
+        return {
+            "reward": shared.totals[chunk % _CHUNKS, :1].copy(),
+            "totals": shared.totals.copy(),
+            "episodes": episodes[episodes[:, 0] <= chunk],
+        }
+
+    def load_state_dict(self, state: Mapping[str, NDArray[np.float64]]) -> None:
+        """Learner, before the collector starts: continue where ``state_dict`` was called."""
+        shared, waiting = self._shared, state["episodes"]
+        shared.reward[:] = state["reward"]
+        shared.totals[:] = state["totals"]
+        shared.episodes[: len(waiting)] = waiting
+        shared.cursor[0] = len(waiting)
+
+    def rewind(self, chunk: int) -> None:
+        """Learner, while nobody writes: forget what was reported after the end of this chunk, one of the newest."""
+        shared, table = self._shared, self._shared.episodes
+        shared.reward[0] = shared.totals[chunk % _CHUNKS, 0]
+        while shared.cursor[0] > self._seen and table[(shared.cursor[0] - 1) % len(table), 0] > chunk:
+            shared.cursor[0] -= 1
+
     def free(self) -> None:
         """Give up the memory."""
         self._shared.free()

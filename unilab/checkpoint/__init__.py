@@ -1,0 +1,20 @@
+"""Checkpoints: one self-contained directory each, whole or not there."""
+
+from unilab.checkpoint.find import Found, find_checkpoint
+from unilab.checkpoint.folder import list_checkpoints
+from unilab.checkpoint.load import load_checkpoint, load_replay
+from unilab.checkpoint.meta import SCHEMA, read_meta
+from unilab.checkpoint.store import Checkpoints
+from unilab.checkpoint.verify import verify
+
+__all__ = [
+    "SCHEMA",
+    "Checkpoints",
+    "Found",
+    "find_checkpoint",
+    "list_checkpoints",
+    "load_checkpoint",
+    "load_replay",
+    "read_meta",
+    "verify",
+]

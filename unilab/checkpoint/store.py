@@ -1,0 +1,139 @@
+"""Saves checkpoints in a thread while training goes on.
+
+The thread reads the shared ring in place, oldest rows first. The pacer asks ``allow_overwrite`` before it grants a
+chunk whose rows overwrite old ones, so nothing is copied and nobody waits unless the ring's end catches up with the
+disk. A save that fails removes what it wrote, leaves a sentence, and takes no older checkpoint along.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from unilab.checkpoint.folder import checkpoint_name, draft_path, prune, put_in_place, sweep
+from unilab.checkpoint.meta import STATE
+from unilab.checkpoint.write import Known, write_meta, write_replay, write_state
+from unilab.replay.ring import Ring
+from unilab.replay.segments import Segment
+
+
+class Checkpoints:
+    """The ``checkpoints`` directory of a run; one thread uses it.
+
+    Args:
+        directory: belongs to this run alone; made by a save if it is missing.
+        keep: newest checkpoints kept; 0 keeps all.
+        ring: saved too, in segments; None saves states only.
+    """
+
+    def __init__(self, directory: Path, *, keep: int, ring: Ring | None) -> None:
+        self.directory = directory
+        self.failures: list[str] = []
+        """One sentence per failed save, in order: which, and why."""
+        self._keep = keep
+        self._ring = ring
+        self._known: Known | None = None
+        self._newest: Path | None = None
+        self._thread: threading.Thread | None = None
+        self._moved = threading.Condition()
+        self._needed_from: float = math.inf  # first row that the running save has still to read
+
+    def adopt(self, checkpoint: Path, segments: Sequence[Segment]) -> None:
+        """Let later saves link the segments of a checkpoint that was loaded.
+
+        Args:
+            checkpoint: its directory, of this run or of another.
+            segments: as ``load_replay`` returned them.
+        """
+        self._known = Known(checkpoint, tuple(segments))
+        if checkpoint.parent.resolve() == self.directory.resolve():
+            self._newest = checkpoint
+
+    def begin(
+        self, env_steps: int, state: Mapping[str, Any], meta: Mapping[str, Any], *, rows: tuple[int, int]
+    ) -> None:
+        """Start to save ``step_<env_steps>``, in place of one of the same name, once the save before has ended.
+
+        Args:
+            env_steps: rows ever appended.
+            state: nested dicts of tensors, numbers and strings that nobody changes any more, on the CPU.
+            meta: JSON values, for people and tools.
+            rows: [low, stop), rows of the ring that belong to the checkpoint; they may be none.
+        """
+        self.wait()
+        if rows[0] > rows[1]:
+            raise ValueError(f"rows [{rows[0]}, {rows[1]}) end before they begin")
+        self._needed_from = rows[0] if self._ring else math.inf
+        self._thread = threading.Thread(target=self._run, args=(env_steps, state, meta, rows), name="checkpoint")
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # no thread to be had
+            self._thread = None
+            self._failed(env_steps, error)
+
+    def wait(self) -> Path | None:
+        """Return once no save runs: the newest checkpoint that was saved, or None."""
+        if self._thread:
+            self._thread.join()
+            self._thread = None
+        return self._newest if self._newest and self._newest.is_dir() else None
+
+    def allow_overwrite(self, below: int) -> None:
+        """Return once no save needs rows below ``below`` from the ring any more; at once if none runs.
+
+        Only the disk is awaited, which wakes with an error when it gives up; signals are handled meanwhile.
+        """
+        if below > self._needed_from:
+            with self._moved:
+                self._moved.wait_for(lambda: below <= self._needed_from)
+
+    def close(self) -> None:
+        """Let the running save end; the ring may be freed afterwards."""
+        self.wait()
+
+    def _run(self, env_steps: int, state: Mapping[str, Any], meta: Mapping[str, Any], rows: tuple[int, int]) -> None:
+        try:
+            self._save(env_steps, state, meta, rows)
+        except Exception as error:
+            sweep(self.directory)
+            self._failed(env_steps, error)
+        finally:
+            self._read_until(math.inf)
+
+    def _save(self, env_steps: int, state: Mapping[str, Any], meta: Mapping[str, Any], rows: tuple[int, int]) -> None:
+        final = self.directory / checkpoint_name(env_steps)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        sweep(self.directory)
+        draft = draft_path(final)
+        draft.mkdir()
+        about: dict[str, Any] = {"env_steps": env_steps, **meta, "replay": None}
+        segments: tuple[Segment, ...] = ()
+        if self._ring:  # first, so that the collector can go on soonest
+            segments = write_replay(draft, self._ring, rows, self._known, self._read_until)
+            self._read_until(math.inf)
+            about["replay"] = {"rows": list(rows), "row_width": self._ring.layout.width}
+        sums = {segment.name: segment.sha256 for segment in segments}
+        write_meta(draft, about, {STATE: write_state(draft, state), **sums})
+        put_in_place(draft, final)
+        self._known, self._newest = Known(final, segments), final
+        prune(self.directory, final, self._keep)
+
+    def _read_until(self, row: float) -> None:
+        with self._moved:
+            self._needed_from = row
+            self._moved.notify_all()
+
+    def _failed(self, env_steps: int, error: Exception) -> None:
+        self._needed_from = math.inf
+        self.failures.append(f"checkpoint at env step {env_steps:,} could not be saved: {_why(error)}")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"its directory vanished ({error.filename})"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror + (f" ({error.filename})" if error.filename else "")
+    return f"{type(error).__name__}: {str(error).strip() or 'no reason given'}".splitlines()[0]

@@ -1,0 +1,146 @@
+"""A run that goes on: from which checkpoint, and what may differ from how it began."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unilab.checkpoint import find_checkpoint, load_checkpoint
+from unilab.config import TrainConfig, as_plain, overlay
+from unilab.errors import ConfigError, nearest
+
+FREE = frozenset(
+    {
+        "total_steps",
+        "log_dir",
+        "log_every",
+        "save_every",
+        "keep",
+        "max_restarts",
+        "trace",
+        "serial",
+        "pacing.stall_limit_s",
+        "pacing.shutdown_timeout_s",
+        "evaluation.episodes",
+        "evaluation.max_episode_steps",
+    }
+)
+"""Keys that may differ without a word: they change nothing of what has been learnt."""
+
+FIXED = frozenset(
+    {
+        "algo",
+        "name",
+        "seed",
+        "init_from",
+        "env.env",
+        "env.num_envs",
+        "env.critic_keys",
+        "learner.hidden",
+        "learner.norm_obs",
+        "replay.buffer_size",
+        "replay.learning_starts",
+        "pacing.utd",
+        "pacing.steps_per_tick",
+    }
+)
+"""Keys that cannot differ: shapes and counts of what was saved depend on them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where a run goes on."""
+
+    run_dir: Path
+    checkpoint: Path
+    state: Mapping[str, Any]
+    notes: tuple[str, ...]  # what was passed over, in words
+
+
+def open_resume(where: str, log_dir: Path) -> Resume:
+    """Find and read the checkpoint that a run goes on from; nothing is changed.
+
+    Args:
+        where: a run directory, a checkpoint, its file, or "latest".
+        log_dir: of which "latest" is the newest run.
+
+    Raises:
+        ConfigError: there is none, or it cannot be used; names the file and the reason.
+    """
+    path = log_dir / "latest" if where == "latest" else Path(where)
+    if not path.exists():
+        hint = f"; there is no run in log_dir={log_dir}" if where == "latest" else ""
+        raise ConfigError(f"resume={where}: {path} does not exist{hint}")
+    found = find_checkpoint(path.resolve())
+    run_dir = found.path.parent.parent
+    if found.path.parent.name != "checkpoints" or not (run_dir / "config.yaml").is_file():
+        raise ConfigError(
+            f"resume={where}: {found.path} is not inside of a run directory; start a new run from its weights with "
+            "--init-from"
+        )
+    notes = tuple(f"{path} was passed over: {reason}" for path, reason in found.skipped)
+    return Resume(run_dir, found.path, load_checkpoint(found.path), notes)
+
+
+def open_weights(where: Path, algo: str) -> Mapping[str, Any]:
+    """The learner's state in a run or checkpoint, for a new run that starts from its weights.
+
+    Raises:
+        ConfigError: there is none, it cannot be read, or another algorithm made it.
+    """
+    if not where.exists():
+        raise ConfigError(f"init_from={where} does not exist")
+    state = load_checkpoint(find_checkpoint(where.resolve()).path)
+    made_by = yaml.safe_load(state["config"])["algo"]
+    if made_by != algo:
+        raise ConfigError(f"init_from={where} holds the networks of algo={made_by}, this run is of algo={algo}")
+    learner: Mapping[str, Any] = state["learner"]
+    return learner
+
+
+def saved_config(resume: Resume) -> TrainConfig:
+    """The config that the run was saved with; ``learning_starts`` as it was then, whatever the total is now."""
+    cfg = overlay(TrainConfig(), yaml.safe_load(resume.state["config"]), str(resume.checkpoint))
+    replay = dataclasses.replace(cfg.replay, learning_starts=int(resume.state["learning_starts"]))
+    return dataclasses.replace(cfg, replay=replay)
+
+
+def check_changes(cfg: TrainConfig, saved: TrainConfig, allowed: Collection[str]) -> None:
+    """Refuse what must not differ from the saved run.
+
+    Args:
+        cfg: of the run that goes on.
+        saved: from ``saved_config``.
+        allowed: keys that may differ besides ``FREE``, with or without their section's name.
+
+    Raises:
+        ConfigError: names the keys, their values then and now, and what to do.
+    """
+    now, then = _flat(as_plain(cfg)), _flat(as_plain(saved))
+    short = {key.rpartition(".")[2]: key for key in now}
+    named = {name if name in now else short.get(name, name) for name in (n.replace("-", "_") for n in allowed)}
+    if unknown := sorted(named - now.keys()):
+        raise ConfigError(f"resume_allow: unknown key {unknown[0]!r}{nearest(unknown[0], [*now, *short])}")
+    if never := sorted(named & FIXED):
+        raise ConfigError(f"resume_allow: {never[0]} cannot differ: what was saved depends on it")
+    changed = [key for key in now if now[key] != then.get(key) and key not in FREE | named]
+    if not changed:
+        return
+    told = ", ".join(f"{key}={now[key]} (was {then.get(key)})" for key in changed)
+    able = [key for key in changed if key not in FIXED]
+    way = f", or allow them: --resume-allow {' '.join(able)}" if len(able) == len(changed) else ""
+    raise ConfigError(f"resume: the run was saved with other values: {told}; leave them out{way}")
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Sections as dotted keys; ``env_kwargs`` and the like stay one value."""
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        section = isinstance(value, Mapping) and not prefix and key != "env_kwargs"
+        flat |= _flat(value, f"{key}.") if section else {f"{prefix}{key}": value}
+    return flat

@@ -1,0 +1,107 @@
+"""All that a run goes on from, as one state: gathered while nothing is in flight, put back before anything starts.
+
+The learner's networks, optimisers and generators; the two newest weight versions, since a chunk that was not granted
+yet acts with the one before the last; what the next scalars depend on; episodes that ended in a chunk which is not
+trained on yet; and the collector's envs, noise and running episodes. Rows of the replay are saved beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from unilab.algos.base import Learner
+from unilab.config import dump
+from unilab.preflight import Plan
+from unilab.progress import Progress
+from unilab.weights import WeightBlock
+from unilab.workers.stats import CollectorStats
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What has a state, on the learner's side."""
+
+    learner: Learner
+    weights: WeightBlock
+    progress: Progress
+    stats: CollectorStats
+
+
+def gather(
+    plan: Plan, parts: Parts, *, tick: int, finished: int, collector: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """A copy of everything but the replay: nested dicts and lists of tensors, numbers and strings.
+
+    Args:
+        plan: of the run.
+        parts: of the learner's process.
+        tick: last finished.
+        finished: last chunk whose rows are all in, ``tick`` or the one after it.
+        collector: its state after that chunk; None where it could not be asked.
+    """
+    policy = parts.learner.policy_module.state_dict()
+    return {
+        "tick": tick,
+        "finished": finished,
+        "env_steps": plan.schedule.watermark(finished),
+        "updates": parts.learner.updates,
+        "learning_starts": plan.cfg.learning_starts,
+        "starts": plan.starts,
+        "wall_time_s": plan.wall_s(),
+        "config": dump(plan.cfg),
+        # Copies: the entries are views of one buffer, in several dtypes, which torch.save refuses.
+        "policy": {name: value.cpu().clone() for name, value in policy.items()},
+        "learner": _on_cpu(parts.learner.state_dict()),
+        "weights": as_tensors(parts.weights.snapshots()),
+        "progress": parts.progress.state_dict(),
+        "stats": as_tensors(parts.stats.state_dict(finished)),
+        "collector": as_tensors(collector),
+    }
+
+
+def restore(plan: Plan, parts: Parts, state: Mapping[str, Any]) -> None:
+    """Put the learner's side back to where ``gather`` was called.
+
+    Raises:
+        ConfigError: the state is of other networks.
+    """
+    parts.learner.load_state_dict(state["learner"])
+    parts.weights.restore(as_arrays(state["weights"]))
+    parts.progress.load_state_dict(state["progress"], plan.device)
+    parts.stats.load_state_dict(as_arrays(state["stats"]))
+
+
+def collector_state(state: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The collector's part of a saved state, as ``CollectorJob`` takes it."""
+    saved = state["collector"]
+    return None if saved is None else {**as_arrays(saved), "policy": saved["policy"]}
+
+
+def _on_cpu(value: Any) -> Any:
+    """Nested dicts with every tensor on the CPU."""
+    if isinstance(value, Mapping):
+        return {key: _on_cpu(item) for key, item in value.items()}
+    return value.cpu() if isinstance(value, torch.Tensor) else value
+
+
+def as_tensors(value: Any) -> Any:
+    """Arrays in nested dicts and lists as tensors, which a checkpoint may hold; the memory is shared."""
+    if isinstance(value, Mapping):
+        return {key: as_tensors(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_tensors(item) for item in value]
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def as_arrays(value: Any) -> Any:
+    """Tensors in nested dicts and lists as arrays; the memory is shared."""
+    if isinstance(value, Mapping):
+        return {key: as_arrays(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_arrays(item) for item in value]
+    return value.numpy() if isinstance(value, torch.Tensor) else value

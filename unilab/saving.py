@@ -1,0 +1,149 @@
+"""Checkpoints of a run: the state is copied while nothing is in flight, and written beside the ticks that follow."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from unilab.assembly import Shared
+from unilab.checkpoint import Checkpoints, list_checkpoints, load_replay
+from unilab.collectors import CollectorHandle
+from unilab.digest import all_finite
+from unilab.errors import NonFinite, WaitTimeout, WorkerDied
+from unilab.preflight import Plan
+from unilab.resume import Resume
+from unilab.run_state import Parts, gather
+from unilab.shm import Waiter
+from unilab.weights import FlatState
+
+
+class Saver:
+    """Saves when it is told to.
+
+    Args:
+        plan: of the run.
+        parts: whose state is saved.
+        flat: the published state; checked before each save.
+        shared: ring and counters.
+        collector: parked for each save.
+        waiter: of this thread.
+        note: takes a message for the console.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        parts: Parts,
+        flat: FlatState,
+        shared: Shared,
+        collector: CollectorHandle,
+        waiter: Waiter,
+        note: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._parts = parts
+        self._flat = flat
+        self._shared = shared
+        self._collector = collector
+        self._waiter = waiter
+        self._note = note
+        self._saved = -1  # last tick
+        self._told = self._begun = 0  # failures: those that were told, those before the newest save
+        self._ending = False
+        self._checkpoints = Checkpoints(plan.run_dir / "checkpoints", keep=plan.cfg.keep, ring=shared.ring)
+
+    def go_on(self, resume: Resume) -> None:
+        """Fill the ring with what the checkpoint has; later saves share its files.
+
+        What an earlier attempt saved behind this checkpoint is set aside under another name.
+        """
+        self._checkpoints.adopt(resume.checkpoint, load_replay(resume.checkpoint, self._shared.ring))
+        for later in list_checkpoints(resume.checkpoint.parent):
+            if later.name > resume.checkpoint.name:
+                names = (later.with_name(f"abandoned_{n}_{later.name}") for n in itertools.count(1))
+                later.rename(next(name for name in names if not name.exists()))
+        self._saved = int(resume.state["tick"])
+
+    def save(self, tick: int, patience_s: float | None = None) -> None:
+        """Start to write a checkpoint of the state after ``tick``.
+
+        The collector is parked first: the granted chunk is in and the next not granted, so nothing is in flight.
+
+        Args:
+            tick: last finished.
+            patience_s: give up waiting for the chunk after this time and save all the same; None waits as ever.
+
+        Raises:
+            NonFinite: the state holds a NaN or an infinity; nothing is written.
+        """
+        if tick == self._saved:
+            return
+        self.wait()  # two copies of the state would be one too many
+        collector = self._park(min(tick + 1, self._plan.schedule.total_ticks), patience_s)
+        finished = self._shared.counters["finished"]
+        state = gather(self._plan, self._parts, tick=tick, finished=finished, collector=collector)
+        if not all_finite(state["learner"]):
+            raise NonFinite(f"the learner's state holds a NaN or an infinity at tick {tick:,}; it is not saved")
+        self._flat.check()
+        schedule, cfg = self._plan.schedule, self._plan.cfg
+        stop = schedule.watermark(finished)
+        low = max(0, stop + schedule.chunk_rows - schedule.capacity)  # older ones are never drawn again
+        counts = {name: state[name] for name in ("tick", "updates", "wall_time_s")}
+        self._begun = len(self._checkpoints.failures)
+        self._checkpoints.begin(stop, state, counts | {"env": cfg.env.env, "algo": cfg.algo}, rows=(low, stop))
+        self._saved = tick
+
+    def before_chunk(self, chunk: int) -> None:
+        """Return once the rows that this chunk overwrites are on disk, where a save still needs them."""
+        schedule = self._plan.schedule
+        self._checkpoints.allow_overwrite(schedule.watermark(chunk) - schedule.capacity)
+        self._tell()
+
+    def save_last(self, tick: int, patience_s: float | None = None) -> None:
+        """As ``save``, until it is written; tried once more where it was in vain."""
+        self._ending = True
+        self.save(tick, patience_s)
+        self.wait()
+        if self.lost:
+            self._saved = -1
+            self.save(tick, patience_s)
+            self.wait()
+
+    @property
+    def lost(self) -> str | None:
+        """Why the newest save failed, in a sentence; None if it did not, or is not over yet."""
+        failed = self._checkpoints.failures[self._begun :]
+        return failed[-1] if failed else None
+
+    def wait(self) -> Path | None:
+        """Return once no save runs: the newest checkpoint that was saved, or None."""
+        newest = self._checkpoints.wait()
+        self._tell()
+        return newest
+
+    def _tell(self) -> None:
+        for failure in self._checkpoints.failures[self._told :]:
+            self._told += 1
+            self._note(failure if self._ending else f"{failure}; training goes on")
+
+    def close(self) -> None:
+        """End the thread that writes."""
+        self._checkpoints.close()
+
+    def _park(self, chunk: int, patience_s: float | None) -> Mapping[str, Any] | None:
+        """Wait until nothing is in flight; returns the collector's state, None where it is not to be had."""
+        counters, pacer = self._shared.counters, self._collector.pacer
+        if patience_s is None:
+            self._collector.surviving(lambda: pacer.wait_finished(chunk, self._waiter))
+            return self._collector.state(self._waiter)
+        # An interrupt has come already: it must not end this wait.
+        patient = Waiter(self._shared.learner)
+        self._collector.watched_by(self._waiter, patient)
+        try:
+            limit_s = patience_s if self._collector.alive else 0.0
+            patient.wait(lambda: counters["finished"] >= chunk, f"chunk {chunk}", limit_s)
+            return self._collector.state(patient)
+        except (WaitTimeout, WorkerDied):
+            return None
