@@ -87,6 +87,7 @@ def collector_job(plan: Plan, shared: Shared, weights: WeightBlock) -> Collector
         stats=shared.stats,
         bell=shared.collector,
         listeners=(shared.learner, shared.packer),
+        log_dir=plan.run_dir,
         trace_dir=plan.trace_dir,
         t0_ns=plan.t0_ns,
     )

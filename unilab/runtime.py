@@ -18,6 +18,7 @@ from unilab.budget import keep_freed_memory
 from unilab.checkpoint import Checkpoints
 from unilab.config import TrainConfig, dump
 from unilab.digest import all_finite, digest
+from unilab.envs.choice import choose
 from unilab.errors import NonFinite, Stopped, UnilabError, WaitTimeout, WorkerDied
 from unilab.evaluation import evaluate_final
 from unilab.interrupt import Interrupt
@@ -94,7 +95,8 @@ class Runtime:
         (plan.run_dir / "config.yaml").write_text(dump(cfg))
         write_json(
             plan.run_dir / "meta.json",
-            origin() | {"device": str(plan.device), "threads": asdict(plan.threads)},
+            origin()
+            | {"device": str(plan.device), "threads": asdict(plan.threads), "backend": asdict(choose(cfg.env))},
         )
         if platform.machine() not in ("x86_64", "AMD64"):
             self._console.note(f"{platform.machine()}: the order of shared-memory stores is only ensured on x86-64")

@@ -1,0 +1,181 @@
+"""Rules of the native backend's env: episodes, blow-ups, the log."""
+
+import os
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import pytest
+
+from unilab.envs.mujoco_log import LOG_NAME
+from unilab.envs.registry import EnvConfig, make_env, probe
+from unilab.envs.rollout import EpisodeStats
+from unilab.envs.tasks import TASKS, register
+from unilab.envs.tasks.base import Outcome, Task
+from unilab.errors import EnvError
+
+CART = """<mujoco><option timestep='0.002'/><worldbody><body pos='0 0 1'>
+<joint name='s' type='slide' axis='1 0 0'/><geom size='.1' mass='1'/></body></worldbody>
+<actuator><motor joint='s' gear='1e11' ctrlrange='-1 1' ctrllimited='true'/></actuator></mujoco>"""
+"""An acceleration above 1e10 makes MuJoCo put the data back (case a18): full control does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cart(Task):
+    """Starts at 0.3; the observation is position, velocity and time; the reward is 1."""
+
+    frame_skip: int = 5
+    contact: bool = False
+
+    def load(self):
+        return mujoco.MjModel.from_xml_string(CART)
+
+    def reset(self, sim, i, rng):
+        sim.qpos[i] = 0.3
+
+    def outcome(self, sim, action, before):
+        return Outcome(np.ones(sim.num_envs), np.zeros(sim.num_envs, np.bool_), {"time": sim.time})
+
+    def observe(self, sim, rows):
+        return {"obs": np.column_stack([sim.qpos[rows], sim.qvel[rows], sim.time[rows]])}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CartWithForces(Cart):
+    fields = ("cfrc_ext",)
+
+
+@pytest.fixture(autouse=True)
+def carts():
+    register("Cart-v0", Cart)
+    register("CartWithForces-v0", CartWithForces)
+    yield
+    del TASKS["Cart-v0"], TASKS["CartWithForces-v0"]
+
+
+def cart(n, env="Cart-v0", log_dir=None, threads=1, **kwargs):
+    cfg = EnvConfig(env=env, num_envs=n, env_kwargs=kwargs)
+    return make_env(cfg, seed=0, log_dir=log_dir, threads=threads)
+
+
+def act(*values):
+    return np.array(values, np.float32)[:, None]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("env_id", ["Cart-v0", "CartWithForces-v0"])
+def test_a_blow_up_ends_its_episode_and_no_row_shows_where_the_engine_put_it(env_id, threads, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    env = cart(3, env_id, threads=threads, stagger=False)
+    stats = EpisodeStats(3, env.spec.metric_names)
+    obs, rows, episodes = env.reset()["obs"], 0, []
+
+    for k in range(1, 31):
+        blow = k % 3 == 0 and k <= 15  # five times, in env 1
+        step = env.step(act(0, 1 if blow else 0, 0))
+        episodes.extend(stats.add(step))
+        rows += len(step.reward)
+        assert step.terminated.tolist() == [False, blow, False]
+        assert step.metrics["unstable"].tolist() == [0, blow, 0]
+        assert not step.truncated.any()
+        if blow:
+            np.testing.assert_array_equal(step.next_obs["obs"][1], obs[1])
+            np.testing.assert_array_equal(step.obs["obs"][1], np.float32([0.3, 0, 0]))
+            assert step.reward.tolist() == [1, 0, 1]
+            assert np.isnan(step.metrics["time"][1])
+        assert (step.next_obs["obs"][:, 0] == np.float32(0.3)).all(), "never the model's default, 0"
+        obs = step.obs["obs"]
+
+    assert rows == 90
+    unstable = [row[stats.columns.index("unstable")] for row in episodes]
+    assert unstable == [1.0] * 5, "each episode that blew up says so"
+    assert not os.listdir(tmp_path), "nothing in the current folder"
+
+
+@pytest.mark.parametrize("env_id", ["Cart-v0", "CartWithForces-v0"])
+def test_mujocos_log_goes_to_the_given_folder(env_id, tmp_path, monkeypatch, capfd):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    env = cart(2, env_id, log_dir=tmp_path / "run", threads=2)
+    env.reset()
+    env.step(act(0, 1))
+
+    assert "unstable" in (tmp_path / "run" / LOG_NAME).read_text()
+    assert not os.listdir(tmp_path / "here")
+    assert "WARNING" not in "".join(capfd.readouterr())
+
+
+def test_first_episodes_are_staggered_by_truncation_and_later_ones_have_the_whole_limit():
+    env = cart(4, max_episode_steps=10)
+    env.reset()
+    ends = [[] for _ in range(4)]
+    for k in range(1, 31):
+        step = env.step(act(0, 0, 0, 0))
+        assert not step.terminated.any()
+        for i in np.flatnonzero(step.truncated):
+            ends[i].append(k)
+
+    assert ends == [[3, 13, 23], [5, 15, 25], [8, 18, 28], [10, 20, 30]]
+
+
+def test_an_evaluation_is_never_staggered_nor_a_run_that_says_no():
+    cfg = EnvConfig(env="Cart-v0", num_envs=2, env_kwargs={"max_episode_steps": 4})
+    told = EnvConfig(env="Cart-v0", num_envs=2, env_kwargs={"max_episode_steps": 4, "stagger": False})
+    for env in (make_env(cfg, seed=0, role="eval"), make_env(told, seed=0)):
+        env.reset()
+        ends = [env.step(act(0, 0)).truncated.tolist() for _ in range(4)]
+        assert ends == [[False] * 2] * 3 + [[True] * 2]
+
+
+def test_without_a_limit_nothing_is_truncated():
+    env = cart(2, max_episode_steps=-1)
+
+    assert env.spec.max_episode_steps is None
+    env.reset()
+    assert not any(env.step(act(0, 0)).truncated.any() for _ in range(20))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"frameskip": 2}, "no option 'frameskip'; did you mean 'frame_skip'?"),
+        ({"frame_skip": "two"}, "frame_skip='two' must be like 5"),
+        ({"contact": 1}, "contact=1 must be like False"),
+        ({"max_episode_steps": 0}, "max_episode_steps=0 must be a positive whole number"),
+        ({"stagger": 3}, "stagger=3 must be true or false"),
+    ],
+)
+def test_an_option_that_a_task_does_not_have_is_refused(kwargs, words):
+    with pytest.raises(EnvError, match="Cart-v0") as error:
+        probe(EnvConfig(env="Cart-v0", env_kwargs=kwargs))
+    assert words in str(error.value)
+
+
+def test_resets_go_on_with_the_generators_and_seeds_count_once():
+    cfg = EnvConfig(num_envs=2, backend="mujoco")
+    env, again = make_env(cfg, seed=0), make_env(cfg, seed=0)
+    first, second = env.reset()["obs"], env.reset()["obs"]
+
+    np.testing.assert_array_equal(again.reset()["obs"], first)
+    assert (first != second).all(axis=1).any()
+    assert not np.array_equal(first[0], first[1])
+    assert not np.array_equal(make_env(cfg, seed=1).reset()["obs"], first)
+    assert not np.array_equal(make_env(cfg, seed=0, role="eval").reset()["obs"], first)
+
+
+def test_a_steps_arrays_are_the_callers():
+    env = make_env(EnvConfig(num_envs=2, backend="mujoco", env_kwargs={"max_episode_steps": 3}), seed=0)
+    kept = [(env.reset()["obs"],)]
+    copies = [kept[0][0].copy()]
+    for _ in range(7):
+        step = env.step(np.full((2, 6), 0.5, np.float32))
+        arrays = (step.obs["obs"], step.next_obs["obs"], step.reward, step.terminated, *step.metrics.values())
+        kept.append(arrays)
+        copies.append([array.copy() for array in arrays])
+        assert not np.shares_memory(step.obs["obs"], step.next_obs["obs"])
+    env.reset()
+
+    for arrays, values in zip(kept[1:], copies[1:], strict=True):
+        for array, value in zip(arrays, values, strict=True):
+            np.testing.assert_array_equal(array, value)

@@ -1,0 +1,124 @@
+"""n simulations of one model as live arrays: what a native task reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import mujoco
+import numpy as np
+from mujoco.batch import Batch
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from unilab.envs.mujoco_rne import RneBatch
+from unilab.errors import EnvError
+
+Array = NDArray[np.float64]
+
+_UNSTABLE = [
+    int(mujoco.mjtWarning.mjWARN_BADQPOS),
+    int(mujoco.mjtWarning.mjWARN_BADQVEL),
+    int(mujoco.mjtWarning.mjWARN_BADQACC),
+]
+
+
+class Engine(Protocol):
+    """What steps the simulations; ``mujoco.batch.Batch`` is one."""
+
+    state: Array  # [n, nstate] mjSTATE_INTEGRATION of each simulation
+    warning: NDArray[np.int32]  # [n, kinds, 2]: last info and number of each kind of warning
+
+    def bind(self, name: str) -> Array:
+        """A live [n, ...] array over an MjData field."""
+
+    def step(self, ids: Any = None, nstep: int = 1) -> None:
+        """``nstep`` times ``mj_step``."""
+
+    def forward(self, ids: Any = None) -> None:
+        """``mj_forward`` on the simulations ``ids``."""
+
+    def reset(self, ids: Any = None, *, stage: int) -> None:
+        """Write the model's default state."""
+
+
+class Sim:
+    """Live arrays over n simulations, one row each; the same objects from the first step to the last.
+
+    Args:
+        model: of all simulations.
+        num_envs: simulations.
+        threads: that step them; the results do not depend on it.
+        fields: derived MjData fields to keep in ``data``; with ``cfrc_ext`` among them every step ends with
+            ``mj_rnePostConstraint``.
+        rngs: a generator per simulation.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        num_envs: int,
+        *,
+        threads: int,
+        fields: Sequence[str],
+        rngs: Sequence[Generator],
+    ) -> None:
+        self.model = model
+        self.num_envs = num_envs
+        self.rngs = list(rngs)
+        self.memory: dict[str, NDArray[Any]] = {}
+        """Arrays [n, ...] that the task keeps between steps; saved and restored with the state. Write into them."""
+        self.episode_steps = np.zeros(num_envs, np.int64)
+        """[n] steps of the running episode."""
+
+        self._rne = "cfrc_ext" in fields
+        self._engine: Engine = (
+            RneBatch(model, num_envs, threads, fields) if self._rne else Batch(model, num_envs, threads)
+        )
+        bind = self._engine.bind
+        self.qpos, self.qvel, self.ctrl = bind("qpos"), bind("qvel"), bind("ctrl")
+        self.act, self.time = bind("act"), bind("time")
+        self.data: dict[str, Array] = {name: bind(name) for name in fields}
+        """Derived MjData fields by name, [n, ...] each: of the last substep's start, as after ``mj_step``."""
+        self._expanded: dict[str, NDArray[Any]] = {}
+        self._has_set_const = False
+        self._unstable = self._engine.warning[:, _UNSTABLE[0] : _UNSTABLE[-1] + 1, 1]
+
+    def step(self, nstep: int) -> None:
+        """``nstep`` times ``mj_step``, with the controls as they are."""
+        self._engine.step(nstep=nstep)
+
+    def default(self, rows: NDArray[np.int64]) -> None:
+        """Put these simulations into the model's default state, with all warnings forgotten."""
+        self._engine.reset(rows.astype(np.int32), stage=int(mujoco.mjtStage.mjSTAGE_NONE))
+
+    def forward(self, rows: NDArray[np.int64]) -> None:
+        """``mj_forward``, so that ``data`` fits a state that was written."""
+        self._engine.forward(rows.astype(np.int32))
+
+    def unstable(self) -> NDArray[np.bool_]:
+        """[n] simulations that MuJoCo has put back to the default state since ``default``.
+
+        Its numbers stay finite: a huge or NaN acceleration, position or velocity makes ``mj_step`` reset the data
+        and count a warning, and that is all there is to see.
+        """
+        return np.asarray(self._unstable.any(axis=1), np.bool_)
+
+    def expand(self, name: str) -> NDArray[Any]:
+        """Give a model field one value per simulation; returns the live [n, ...] array. See ``Batch.expand``.
+
+        Raises:
+            EnvError: the task reads ``cfrc_ext``, whose engine has one model for all.
+        """
+        self._expanded[name] = self._batch().expand(name)
+        return self._expanded[name]
+
+    def set_const(self, rows: NDArray[np.int64] | None = None) -> None:
+        """Recompute the constants that follow from expanded fields (masses, inertias); ``mj_setConst``."""
+        self._has_set_const = True
+        self._batch().set_const(None if rows is None else rows.astype(np.int32))
+
+    def _batch(self) -> Batch:
+        if not isinstance(self._engine, Batch):
+            raise EnvError("a task that reads cfrc_ext cannot have model fields per simulation")
+        return self._engine
