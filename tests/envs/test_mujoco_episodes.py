@@ -140,8 +140,8 @@ def test_without_a_limit_nothing_is_truncated():
     ("kwargs", "words"),
     [
         ({"frameskip": 2}, "no option 'frameskip'; did you mean 'frame_skip'?"),
-        ({"frame_skip": "two"}, "frame_skip='two' must be like 5"),
-        ({"contact": 1}, "contact=1 must be like False"),
+        ({"frame_skip": "two"}, "frame_skip='two' must be of type int"),
+        ({"contact": 1}, "contact=1 must be of type bool"),
         ({"max_episode_steps": 0}, "max_episode_steps=0 must be a positive whole number"),
         ({"stagger": 3}, "stagger=3 must be true or false"),
     ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from unilab.envs.mujoco_batch import MujocoBatchEnv
 from unilab.envs.mujoco_log import log_to, model_warnings
@@ -80,25 +81,26 @@ def _settings(cfg: EnvConfig) -> tuple[Task, int | None, bool]:
     stagger = kwargs.pop("stagger", True)
     if not isinstance(stagger, bool):
         raise EnvError(f"{cfg.env}: stagger={stagger!r} must be true or false")
-    for option in _options(cfg):
-        if option.name in kwargs:
-            kwargs[option.name] = _checked(cfg.env, option, kwargs[option.name])
+    for name, hint in get_type_hints(cls).items():
+        if name in kwargs:
+            kwargs[name] = _checked(f"{cfg.env}: {name}", hint, kwargs[name])
     try:
         return cls(**kwargs), None if limit == -1 else limit, stagger
     except (TypeError, ValueError) as error:
         raise EnvError(f"{cfg.env} cannot be made with env_kwargs {cfg.env_kwargs}: {error}") from error
 
 
-def _checked(env_id: str, option: dataclasses.Field[Any], value: Any) -> Any:
-    """The value of an option, of the type of its default; whole numbers are numbers, lists are ranges."""
-    usual = option.default
-    if isinstance(usual, float) and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(usual, tuple) and isinstance(value, list) and len(value) == len(usual):
-        return tuple(value)
-    if usual is not dataclasses.MISSING and usual is not None and type(value) is not type(usual):
-        raise EnvError(f"{env_id}: {option.name}={value!r} must be like {usual!r}")
-    return value
+def _checked(where: str, hint: Any, value: Any) -> Any:
+    """The value of an option as its annotation wants it; whole numbers are numbers, lists of numbers are ranges."""
+    for kind in get_args(hint) if isinstance(hint, UnionType) else (hint,):
+        if get_origin(kind) is tuple:
+            if isinstance(value, list | tuple) and len(value) == len(get_args(kind)):
+                return tuple(_checked(where, item, part) for item, part in zip(get_args(kind), value, strict=True))
+        elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        elif type(value) is kind:
+            return value
+    raise EnvError(f"{where}={value!r} must be of type {getattr(hint, '__name__', None) or hint}")
 
 
 def _options(cfg: EnvConfig) -> Sequence[dataclasses.Field[Any]]:

@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from unilab.envs.tasks.base import Task
 
 TASKS: dict[str, str | type[Task]] = {
+    "Ant-v5": "ant:Ant",
     "HalfCheetah-v5": "half_cheetah:HalfCheetah",
+    "Hopper-v5": "hopper:Hopper",
+    "Humanoid-v5": "humanoid:Humanoid",
+    "HumanoidStandup-v5": "humanoid_standup:HumanoidStandup",
+    "InvertedDoublePendulum-v5": "inverted_double_pendulum:InvertedDoublePendulum",
+    "InvertedPendulum-v5": "inverted_pendulum:InvertedPendulum",
+    "Pusher-v5": "pusher:Pusher",
+    "Reacher-v5": "reacher:Reacher",
+    "Swimmer-v5": "swimmer:Swimmer",
+    "Walker2d-v5": "walker2d:Walker2d",
 }
 """Env id -> class, or file and name of a class in this package, imported when it is asked for."""
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.noise import add_normal_noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +26,7 @@ class HalfCheetah(Task):
 
     def reset(self, sim: Sim, i: int, rng: Generator) -> None:
         """See ``Task``."""
-        scale = self.reset_noise_scale
-        sim.qpos[i] += rng.uniform(-scale, scale, sim.model.nq)
-        sim.qvel[i] += scale * rng.standard_normal(sim.model.nv)
+        add_normal_noise(sim, i, rng, self.reset_noise_scale)
 
     def before(self, sim: Sim) -> Array:
         """[n] x of the torso."""
