@@ -45,9 +45,9 @@ def test_mixed_endings_take_turns_over_envs_and_episodes():
 def test_ticks_start_over_while_they_are_exact_in_float32():
     env = toy(num_envs=1, episode_length=10**9)
     env.reset()
-    state = env.state_dict()
+    state = env.state()
     state["tick"][:] = 15_999_999
-    env.load_state_dict(state)
+    env.restore(state)
 
     step = env.step(zeros(env))
 
@@ -65,7 +65,7 @@ def test_a_saved_state_continues_exactly_also_through_a_pickle():
         last = one.step(zeros(one))
     copy = pickle.loads(pickle.dumps(one))
 
-    resumed = other.load_state_dict(one.state_dict())
+    resumed = other.restore(one.state())
     np.testing.assert_array_equal(resumed["obs"], last.obs["obs"])
     for _ in range(20):
         steps = [env.step(zeros(one)) for env in (one, other, copy)]
@@ -77,7 +77,7 @@ def test_a_saved_state_continues_exactly_also_through_a_pickle():
 
 def test_a_state_of_another_number_of_envs_is_refused():
     with pytest.raises(EnvError, match="state is of 2 envs, these are 3"):
-        toy(3).load_state_dict(toy(2).state_dict())
+        toy(3).restore(toy(2).state())
 
 
 def test_it_raises_when_told_to():

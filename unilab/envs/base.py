@@ -8,10 +8,10 @@ so that the collector has no branch. ``terminated`` and ``truncated`` stay separ
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,28 @@ class BatchEnv(Protocol):
 
     def close(self) -> None:
         """Release the envs; may be called twice."""
+
+
+@runtime_checkable
+class SavesState(Protocol):
+    """What a ``BatchEnv`` may offer besides: its whole state as arrays, so that a run can be continued exactly.
+
+    Call both between two steps. An env with the same config continues from a restored state with the same bits as the
+    env that it was taken from, whatever seed it was made with and whatever it did before.
+    """
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that the next steps depend on: simulation, generators, counters, the observations to act on.
+
+        Copies: float64, float32, int64 or bool arrays.
+        """
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Groups:
+        """Continue where ``state`` was called, in place of ``reset``; returns the observations to act on.
+
+        Raises:
+            EnvError: the state is of another env, or of another number of envs.
+        """
 
 
 class _Closable(Protocol):

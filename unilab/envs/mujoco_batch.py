@@ -109,6 +109,19 @@ class MujocoBatchEnv:
     def close(self) -> None:
         """See ``BatchEnv``; memory goes with the object."""
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """See ``SavesState``."""
+        obs = {f"obs.{name}": rows.copy() for name, rows in self._obs.items()}
+        return self.sim.state() | self._limit.state() | obs | {"steps": np.array(self._steps)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Groups:
+        """See ``SavesState``."""
+        self.sim.restore(state)
+        self._limit.restore(state)
+        self._steps = int(state["steps"])
+        self._obs = {name.removeprefix("obs."): state[name].copy() for name in state if name.startswith("obs.")}
+        return _copies(self._obs)
+
     def _begin_episodes(self, rows: NDArray[np.int64]) -> None:
         self.sim.default(rows)
         for i in rows:

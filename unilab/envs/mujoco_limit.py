@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,3 +40,12 @@ class TimeLimit:
     def reached(self) -> NDArray[np.bool_]:
         """[n] episodes to cut now."""
         return self._steps >= self.limits
+
+    def state(self) -> dict[str, NDArray[np.int64]]:
+        """Limits of the running and of the next episodes, as copies; [n] each. The caller saves the step counts."""
+        return {"limits": self.limits.copy(), "next_limits": self._first.copy()}
+
+    def restore(self, state: Mapping[str, NDArray[np.int64]]) -> None:
+        """Continue where ``state`` was called."""
+        self.limits[:] = state["limits"]
+        self._first[:] = state["next_limits"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import mujoco
@@ -11,6 +11,7 @@ from mujoco.batch import Batch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from unilab.envs.generators import pack_generators, unpack_generators
 from unilab.envs.mujoco_rne import RneBatch
 from unilab.errors import EnvError
 
@@ -81,7 +82,7 @@ class Sim:
         self.data: dict[str, Array] = {name: bind(name) for name in fields}
         """Derived MjData fields by name, [n, ...] each: of the last substep's start, as after ``mj_step``."""
         self._expanded: dict[str, NDArray[Any]] = {}
-        self._has_set_const = False
+        self._set_const = np.zeros(num_envs, np.bool_)
         self._unstable = self._engine.warning[:, _UNSTABLE[0] : _UNSTABLE[-1] + 1, 1]
 
     def step(self, nstep: int) -> None:
@@ -115,8 +116,41 @@ class Sim:
 
     def set_const(self, rows: NDArray[np.int64] | None = None) -> None:
         """Recompute the constants that follow from expanded fields (masses, inertias); ``mj_setConst``."""
-        self._has_set_const = True
+        self._set_const[slice(None) if rows is None else rows] = True
         self._batch().set_const(None if rows is None else rows.astype(np.int32))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that the next steps depend on, as copies; [n, ...] each."""
+        arrays = self._arrays()
+        return {name: array.copy() for name, array in arrays.items()} | {"generators": pack_generators(self.rngs)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue where ``state`` was called.
+
+        Raises:
+            EnvError: the state is of another task or of another number of envs.
+        """
+        arrays = self._arrays()
+        for name, array in arrays.items():
+            if name not in state or state[name].shape != array.shape:
+                got = state[name].shape if name in state else "not there"
+                raise EnvError(f"the saved state does not fit this env: {name} is {got}, needed is {array.shape}")
+        for name, array in arrays.items():
+            writable = array.flags.writeable
+            if not writable:  # the engine's derived fields, so that no task writes them by mistake
+                array.flags.writeable = True
+            array[...] = state[name]
+            if not writable:
+                array.flags.writeable = False
+        unpack_generators(state["generators"], self.rngs)
+        if self._set_const.any():
+            self.set_const(np.flatnonzero(self._set_const))
+        self._unstable[...] = 0
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        own = {"engine": self._engine.state, "episode_steps": self.episode_steps, "set_const": self._set_const}
+        groups = {"data": self.data, "memory": self.memory, "model": self._expanded}
+        return own | {f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
 
     def _batch(self) -> Batch:
         if not isinstance(self._engine, Batch):

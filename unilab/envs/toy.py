@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,8 +152,8 @@ class ToyEnv:
     def close(self) -> None:
         """See ``BatchEnv``; there is nothing to release."""
 
-    def state_dict(self) -> dict[str, NDArray[np.int64]]:
-        """Everything that changes, as copies: [num_envs] int64 each, ``steps`` []."""
+    def state(self) -> dict[str, NDArray[Any]]:
+        """See ``SavesState``: [num_envs] int64 each, ``steps`` []."""
         return {
             "tick": self._tick.copy(),
             "episode_step": self._episode_step.copy(),
@@ -161,8 +161,8 @@ class ToyEnv:
             "steps": self._steps.copy(),
         }
 
-    def load_state_dict(self, state: dict[str, NDArray[np.int64]]) -> Groups:
-        """Continue where ``state_dict`` was called; returns the observations to act on."""
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Groups:
+        """See ``SavesState``."""
         if state["tick"].shape != (self.num_envs,):
             raise EnvError(f"toy env: the state is of {state['tick'].size} envs, these are {self.num_envs}")
         self._tick = state["tick"].copy()
