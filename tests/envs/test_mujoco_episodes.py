@@ -45,12 +45,33 @@ class CartWithForces(Cart):
     fields = ("cfrc_ext",)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Broken(Cart):
+    """Its state is ``value`` after a step at full control; without MuJoCo's noticing it."""
+
+    value: float = float("nan")
+
+    def advance(self, sim, action):
+        sim.step(self.frame_skip)
+        sim.qvel[action[:, 0] > 0.9] = self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raising(Cart):
+    def update(self, sim):
+        if sim.episode_steps[0] == 3:
+            raise ValueError("boom")
+
+
 @pytest.fixture(autouse=True)
 def carts():
+    register("Broken-v0", Broken)
+    register("Raising-v0", Raising)
     register("Cart-v0", Cart)
     register("CartWithForces-v0", CartWithForces)
     yield
-    del TASKS["Cart-v0"], TASKS["CartWithForces-v0"]
+    for name in ("Cart-v0", "CartWithForces-v0", "Broken-v0", "Raising-v0"):
+        del TASKS[name]
 
 
 def cart(n, env="Cart-v0", log_dir=None, threads=1, **kwargs):
@@ -90,6 +111,28 @@ def test_a_blow_up_ends_its_episode_and_no_row_shows_where_the_engine_put_it(env
     unstable = [row[stats.columns.index("unstable")] for row in episodes]
     assert unstable == [1.0] * 5, "each episode that blew up says so"
     assert not os.listdir(tmp_path), "nothing in the current folder"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), 1e60])
+def test_a_state_that_is_nan_or_huge_after_the_last_substep_counts_as_a_blow_up(value):
+    env = cart(3, "Broken-v0", value=value)
+    obs = env.reset()["obs"]
+    step = env.step(act(0, 0, 1))
+
+    assert step.terminated.tolist() == step.metrics["unstable"].astype(bool).tolist() == [False, False, True]
+    np.testing.assert_array_equal(step.next_obs["obs"][2], obs[2])
+    assert np.isfinite(step.obs["obs"]).all()
+    assert env.step(act(0, 0, 0)).metrics["unstable"].tolist() == [0, 0, 0]
+
+
+def test_an_exception_of_a_task_names_its_envs_and_the_step():
+    env = make_env(EnvConfig(env="Raising-v0", num_envs=2), seed=0, first_index=4)
+    env.reset()
+    env.step(act(0, 0))
+    env.step(act(0, 0))
+    with pytest.raises(ValueError, match="boom") as error:
+        env.step(act(0, 0))
+    assert error.value.__notes__ == ["one of env indices 4 to 5, step 3"]
 
 
 @pytest.mark.parametrize("env_id", ["Cart-v0", "CartWithForces-v0"])

@@ -77,26 +77,30 @@ class MujocoBatchEnv:
         task, sim = self._task, self.sim
         self._steps += 1
         actions = self._scale(action, self._first_index, self._steps)
-        before = task.before(sim)
-        task.advance(sim, actions)
-        sim.episode_steps += 1
-        outcome = task.outcome(sim, actions, before)
-        reward = to_float32(np.asarray(outcome.reward), "reward", self._first_index, self._steps)
+        try:
+            before = task.before(sim)
+            task.advance(sim, actions)
+            sim.episode_steps += 1
+            outcome = task.outcome(sim, actions, before)
+            task.update(sim)
+            groups = task.observe(sim, ALL)
+        except Exception as error:
+            self._add_note(error)
+            raise
+        # Copies: a task may hand out arrays that it goes on writing to.
+        reward, terminated = np.array(outcome.reward), np.array(outcome.terminated, np.bool_)
+        truncated = self._limit.reached()
         metrics = {name: np.array(outcome.metrics[name], np.float32) for name in self._names}
-        terminated, truncated = outcome.terminated, self._limit.reached()
-        task.update(sim)
-        next_obs = self._float32(task.observe(sim, ALL))
-
         unstable = sim.unstable()
         if unstable.any():
-            terminated = terminated | unstable
-            reward = np.where(unstable, np.float32(0), reward)
-            for group, rows in next_obs.items():
-                rows[unstable] = self._obs[group][unstable]
+            terminated |= unstable
+            reward[unstable] = 0
+            groups = {name: np.where(unstable[:, None], self._obs[name], rows) for name, rows in groups.items()}
             for values in metrics.values():
                 values[unstable] = np.nan
         metrics[UNSTABLE] = unstable.astype(np.float32)
 
+        next_obs = self._float32(groups)
         obs = _copies(next_obs)
         ended = np.flatnonzero(terminated | truncated)
         if ended.size:
@@ -104,7 +108,8 @@ class MujocoBatchEnv:
             for group, rows in self._float32(task.observe(sim, ended)).items():
                 obs[group][ended] = rows
         self._obs = _copies(obs)
-        return EnvStep(obs, reward, terminated, truncated, next_obs, metrics)
+        reward32 = to_float32(reward, "reward", self._first_index, self._steps)
+        return EnvStep(obs, reward32, terminated, truncated, next_obs, metrics)
 
     def close(self) -> None:
         """See ``BatchEnv``; memory goes with the object."""
@@ -124,13 +129,22 @@ class MujocoBatchEnv:
 
     def _begin_episodes(self, rows: NDArray[np.int64]) -> None:
         self.sim.default(rows)
-        for i in rows:
-            self._task.reset(self.sim, int(i), self.sim.rngs[i])
-        self.sim.forward(rows)
+        try:
+            for i in rows:
+                self._task.reset(self.sim, int(i), self.sim.rngs[i])
+            self.sim.forward(rows)
+        except Exception as error:
+            self._add_note(error)
+            raise
         self._limit.restart(rows)
 
     def _float32(self, groups: Mapping[str, NDArray[Any]]) -> Groups:
-        return {name: to_float32(rows, name, self._first_index, self._steps) for name, rows in groups.items()}
+        index, steps = self._first_index, self._steps
+        return {name: to_float32(np.array(rows), name, index, steps) for name, rows in groups.items()}
+
+    def _add_note(self, error: Exception) -> None:
+        last = self._first_index + self.num_envs - 1
+        error.add_note(f"one of env indices {self._first_index} to {last}, step {self._steps}")
 
 
 def _copies(groups: Groups) -> Groups:

@@ -22,6 +22,7 @@ _UNSTABLE = [
     int(mujoco.mjtWarning.mjWARN_BADQVEL),
     int(mujoco.mjtWarning.mjWARN_BADQACC),
 ]
+_HUGE = mujoco.mjMAXVAL
 
 
 class Engine(Protocol):
@@ -98,12 +99,18 @@ class Sim:
         self._engine.forward(rows.astype(np.int32))
 
     def unstable(self) -> NDArray[np.bool_]:
-        """[n] simulations that MuJoCo has put back to the default state since ``default``.
+        """[n] simulations that have blown up since ``default``.
 
-        Its numbers stay finite: a huge or NaN acceleration, position or velocity makes ``mj_step`` reset the data
-        and count a warning, and that is all there is to see.
+        MuJoCo's numbers stay finite then: a huge or NaN acceleration, position or velocity makes ``mj_step`` put the
+        data back to the default state and count a warning, and that is all there is to see. What the last substep made
+        of the state it would find in the next step only; that is seen here.
         """
-        return np.asarray(self._unstable.any(axis=1), np.bool_)
+        bad = np.asarray(self._unstable.any(axis=1), np.bool_)
+        state = self._engine.state
+        if np.vdot(state, state) < _HUGE**2:
+            return bad
+        bad |= ~(np.abs(state) < _HUGE).all(axis=1)  # also NaN
+        return bad
 
     def expand(self, name: str) -> NDArray[Any]:
         """Give a model field one value per simulation; returns the live [n, ...] array. See ``Batch.expand``.
