@@ -17,11 +17,8 @@ from unilab.errors import EnvError
 
 Array = NDArray[np.float64]
 
-_UNSTABLE = [
-    int(mujoco.mjtWarning.mjWARN_BADQPOS),
-    int(mujoco.mjtWarning.mjWARN_BADQVEL),
-    int(mujoco.mjtWarning.mjWARN_BADQACC),
-]
+# Bad positions, velocities and accelerations lie side by side, so that one view of the counters has all three.
+_FIRST_BAD, _LAST_BAD = int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC)
 _HUGE = mujoco.mjMAXVAL
 
 
@@ -84,7 +81,7 @@ class Sim:
         """Derived MjData fields by name, [n, ...] each: of the last substep's start, as after ``mj_step``."""
         self._expanded: dict[str, NDArray[Any]] = {}
         self._set_const = np.zeros(num_envs, np.bool_)
-        self._unstable = self._engine.warning[:, _UNSTABLE[0] : _UNSTABLE[-1] + 1, 1]
+        self._unstable = self._engine.warning[:, _FIRST_BAD : _LAST_BAD + 1, 1]
 
     def step(self, nstep: int) -> None:
         """``nstep`` times ``mj_step``, with the controls as they are."""
