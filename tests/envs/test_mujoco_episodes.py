@@ -63,14 +63,37 @@ class Raising(Cart):
             raise ValueError("boom")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Targets(Cart):
+    """Actions are targets from 0.1 to 0.5, which the cart is put to; critics also see the last one, a memory."""
+
+    def action_bounds(self, model):
+        return np.float32([0.1]), np.float32([0.5])
+
+    def begin(self, sim):
+        sim.memory["target"] = np.zeros((sim.num_envs, 1))
+
+    def reset(self, sim, i, rng):
+        sim.memory["target"][i] = sim.qpos[i] = rng.uniform(0.1, 0.5)
+
+    def advance(self, sim, action):
+        sim.memory["target"][:] = sim.qpos[:] = action
+        sim.step(1)
+
+    def observe(self, sim, rows):
+        obs = super().observe(sim, rows)["obs"]
+        return {"obs": obs, "critic": np.column_stack([obs, sim.memory["target"][rows]])}
+
+
 @pytest.fixture(autouse=True)
 def carts():
+    register("Targets-v0", Targets)
     register("Broken-v0", Broken)
     register("Raising-v0", Raising)
     register("Cart-v0", Cart)
     register("CartWithForces-v0", CartWithForces)
     yield
-    for name in ("Cart-v0", "CartWithForces-v0", "Broken-v0", "Raising-v0"):
+    for name in ("Cart-v0", "CartWithForces-v0", "Broken-v0", "Raising-v0", "Targets-v0"):
         del TASKS[name]
 
 
@@ -147,6 +170,23 @@ def test_mujocos_log_goes_to_the_given_folder(env_id, tmp_path, monkeypatch, cap
     assert "unstable" in (tmp_path / "run" / LOG_NAME).read_text()
     assert not os.listdir(tmp_path / "here")
     assert "WARNING" not in "".join(capfd.readouterr())
+
+
+def test_a_task_may_have_bounds_substeps_a_memory_and_a_critic_group_of_its_own():
+    env = cart(2, "Targets-v0", max_episode_steps=3, stagger=False)
+    spec = env.spec
+    assert (spec.obs_dim, spec.critic_dim, spec.action_low, spec.action_high) == (3, 4, (np.float32(0.1),), (0.5,))
+    first = env.reset()
+    assert (first["critic"][:, 3] == first["obs"][:, 0]).all()
+
+    for k in range(1, 4):
+        step = env.step(act(-1, 1))
+        assert step.next_obs["critic"][:, 3].tolist() == [np.float32(0.1), 0.5]
+        np.testing.assert_array_equal(step.next_obs["critic"][:, :3], step.next_obs["obs"])
+        assert step.next_obs["obs"][:, 2] == pytest.approx(0.002 * k)
+    assert step.truncated.all()
+    assert (step.obs["critic"][:, 3] == step.obs["obs"][:, 0]).all(), "of the new episodes"
+    assert (step.obs["critic"][:, 3] != step.next_obs["critic"][:, 3]).all()
 
 
 def test_first_episodes_are_staggered_by_truncation_and_later_ones_have_the_whole_limit():

@@ -89,7 +89,10 @@ class Task:
         """Change what the next step will meet; ``sim.rngs`` has each env's generator."""
 
     def observe(self, sim: Sim, rows: Rows) -> Mapping[str, Array]:
-        """Observation groups of some envs: "obs" [k, obs_dim] always, "critic" [k, critic_dim] where there is one."""
+        """Observation groups of some envs.
+
+        "obs" [k, obs_dim] always; "critic" [k, critic_dim], all that the critics see, where that is something else.
+        """
         raise NotImplementedError
 
     def dt(self, sim: Sim) -> float:
