@@ -25,6 +25,7 @@ def test_auto_takes_the_native_task_where_there_is_one(env_id):
     [
         (EnvConfig(env="Pendulum-v1"), "no native task has this id"),
         (EnvConfig(env="HalfCheetah-v4"), "no native task has this id"),
+        (EnvConfig(env="env_samples:HalfCheetah-v5"), "the id is what its module registered"),
         (EnvConfig(env_kwargs={"width": 64}), "the native task has no option 'width'"),
         (EnvConfig(vec="async"), "vec=async has no effect on a native task, which steps all envs at once"),
         (EnvConfig(backend="gymnasium"), "as asked"),

@@ -48,6 +48,8 @@ def _native_or_else(cfg: EnvConfig) -> Choice:
         if cfg.backend == "mujoco":
             raise EnvError(f"backend=mujoco has no task {name!r}{_hint(name)}")
         return _gymnasium("no native task has this id")
+    if cfg.backend == "auto" and ":" in cfg.env and _gymnasium_has(name):
+        return _gymnasium("the id is what its module registered")
     from unilab.envs import mujoco_backend  # imports MuJoCo, which other envs are spared
 
     objection = mujoco_backend.objection(cfg)
