@@ -78,7 +78,7 @@ def test_a_native_task_gives_what_gymnasiums_env_gives_from_the_same_state(env_i
 
     theirs.action_space.seed(1)
     ends = 0
-    for k in range(STEPS):
+    for k in range(STEPS if not kwargs else STEPS // 3):
         action = theirs.action_space.sample()
         obs, reward, terminated, _, info = theirs.step(action)
         own_obs, own_reward, own_terminated, own_info = ours.step(action)
@@ -87,7 +87,7 @@ def test_a_native_task_gives_what_gymnasiums_env_gives_from_the_same_state(env_i
         assert own_terminated == terminated
         scalars = {name: value for name, value in info.items() if np.ndim(value) == 0}
         assert own_info == pytest.approx(scalars, rel=0, abs=1e-8)
-        if terminated or k % 300 == 299:
+        if terminated or k % 100 == 99:
             ends += 1
             np.testing.assert_allclose(ours.reset(), theirs.reset()[0], rtol=0, atol=1e-8)
     assert ends >= 3

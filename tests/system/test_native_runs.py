@@ -6,8 +6,6 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from program import SMALL, Start
 from test_lockstep import config, digests
 from unilab.train import train
@@ -30,19 +28,19 @@ def test_a_simulation_that_blows_up_ends_episodes_not_the_run(start: Start) -> N
     assert max(shares) > 0.5, "most episodes of random actions blow up"
 
 
-@pytest.mark.parametrize("env_id", ["HalfCheetah-v5", "Ant-v5"])
-def test_lockstep_and_serial_give_the_same_bits_on_native_tasks(tmp_path: Path, env_id: str) -> None:
-    changes = {"env": env_id, "total_steps": 200, "num_envs": 4, "env_kwargs": {"max_episode_steps": 30}}
+def test_lockstep_and_serial_give_the_same_bits_on_a_native_task(tmp_path: Path) -> None:
+    changes = {"env": "Ant-v5", "total_steps": 200, "num_envs": 4, "env_kwargs": {"max_episode_steps": 30}}
     lockstep = train(config(tmp_path, **changes))
     serial = train(config(tmp_path, **changes, serial=True))
 
     assert digests(lockstep) == digests(serial)
 
 
-def test_the_rows_of_a_run_do_not_depend_on_the_backend(tmp_path: Path) -> None:
+def test_a_run_does_not_depend_on_the_backend(tmp_path: Path) -> None:
     found = set()
     for backend, kwargs in (("mujoco", {"stagger": False}), ("gymnasium", {})):
-        cfg = config(tmp_path, env="InvertedPendulum-v5", total_steps=250, num_envs=3, env_kwargs=kwargs)
+        serial = backend == "gymnasium"  # the same bits, and faster to start
+        cfg = config(tmp_path, env="InvertedPendulum-v5", total_steps=250, num_envs=3, env_kwargs=kwargs, serial=serial)
         found.add(digests(train(replace(cfg, env=replace(cfg.env, backend=backend)))))
 
     assert len(found) == 1
