@@ -1,16 +1,17 @@
 """How fast does one process step 64 envs, next to the physics alone, to Gymnasium's SyncVectorEnv and to envpool?
 
-A call steps all envs through one recorded stretch of actions: real steps with observations, rewards and resets. The
-physics steps `mujoco.batch.Batch` through the same states that the native env has in that stretch, one thread. envpool
-is measured where it is installed. Run with OMP_NUM_THREADS=1 on an idle machine.
+A call steps all envs through the next stretch of one long row of actions: real steps with observations, rewards and
+resets. From the same seeds, native envs and SyncVectorEnv pass through the same states (until an episode ends, which
+costs SyncVectorEnv an extra step). The physics steps `mujoco.batch.Batch` through the recorded states of the native
+env, on one thread. envpool, which draws its own resets, is measured where it is installed. Run with
+OMP_NUM_THREADS=1 on an idle machine.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -23,8 +24,9 @@ from unilab.envs.registry import EnvConfig, make_env
 from unilab.seeding import env_seed
 
 N = 64
-WARM_STEPS = 100  # into the episodes, so that the stretch holds states of all kinds
+WARM_STEPS = 100  # into the episodes, so that the first stretch holds states of all kinds
 STRETCH = {"HalfCheetah-v5": 60, "Ant-v5": 20, "Humanoid-v5": 20}
+ACTIONS = {"HalfCheetah-v5": 6, "Ant-v5": 8, "Humanoid-v5": 17}
 REPEATS = 11
 Case = Callable[[], object]
 
@@ -74,32 +76,26 @@ def claims_of(env_id: str, s: dict[str, float]) -> dict[str, tuple[float, float]
 
 
 def native(env_id: str, steps: int, threads: int) -> Case:
-    """The native env, put back to the start of the stretch by each call."""
-    env, actions = warm_native(env_id, steps, threads)
-    start = env.state()
-
-    def run() -> None:
-        env.restore(start)
-        for action in actions:
-            env.step(action)
-
-    return run
+    """The native env."""
+    return stepped(warm_native(env_id, threads).step, env_id, steps)
 
 
 def physics(env_id: str, steps: int) -> Case:
-    """Nothing but the substeps, from the states of the native env."""
-    env, actions = warm_native(env_id, steps, 1)
-    states, controls = [], []
-    for action in actions:
-        states.append(env.state()["engine"])
-        env.step(action)
-        controls.append(env._scale(action, 0, 0).astype(np.float64))
+    """Nothing but the substeps, from the states and controls of the native env."""
+    env = warm_native(env_id, 1)
     batch = Batch(env.sim.model, N, 1)
-    frame_skip = env._task.frame_skip
-    ctrl = batch.bind("ctrl")
+    ctrl, frame_skip = batch.bind("ctrl"), env._task.frame_skip
+    recorded = []
+    for stretch in stretches(env_id, steps):
+        rows = []
+        for action in stretch:
+            rows.append((env.state()["engine"], env._scale(action, 0, 0).astype(np.float64)))
+            env.step(action)
+        recorded.append(rows)
+    turns = iter(recorded)
 
     def run() -> None:
-        for state, control in zip(states, controls, strict=True):
+        for state, control in next(turns):
             batch.state[:] = state
             ctrl[:] = control
             batch.step(nstep=frame_skip)
@@ -111,46 +107,57 @@ def sync_vector(env_id: str, steps: int) -> Case:
     """Gymnasium's own vector env."""
     env = SyncVectorEnv([lambda: gym.make(env_id)] * N)
     env.reset(seed=[env_seed(0, i) for i in range(N)])
-    return stepped(lambda action: env.step(action), env.single_action_space, steps)
+    high = env.single_action_space.high
+    for action in warm_actions(env_id):
+        env.step(action * high)
+    return stepped(lambda action: env.step(action * high), env_id, steps)
 
 
 def envpool(env_id: str, steps: int, threads: int) -> Case:
     """envpool in synchronous mode."""
     import envpool as package
 
-    env = package.make_gymnasium(env_id, num_envs=N, env_seed=[env_seed(0, i) for i in range(N)], num_threads=threads)
+    seeds = [env_seed(0, i) for i in range(N)]
+    env = package.make_gymnasium(env_id, num_envs=N, env_seed=seeds, num_threads=threads)
     env.reset()
-    return stepped(lambda action: env.step(action.astype(np.float64)), env.action_space, steps)
+    high = env.action_space.high.astype(np.float64)
+    for action in warm_actions(env_id):
+        env.step(action * high)
+    return stepped(lambda action: env.step(action * high), env_id, steps)
 
 
-def stepped(step: Callable[[np.ndarray], object], space: Any, steps: int) -> Case:
-    """Warm steps, then calls that step on with the stretch's actions."""
-    high = space.high
-    for action in actions_of(len(high), WARM_STEPS):
-        step(action * high)
-    scaled = [action * high for action in actions_of(len(high), steps)]
+def stepped(step: Callable[[np.ndarray], object], env_id: str, steps: int) -> Case:
+    """Calls that step through one stretch after the other."""
+    turns = stretches(env_id, steps)
 
     def run() -> None:
-        for action in scaled:
+        for action in next(turns):
             step(action)
 
     return run
 
 
-def warm_native(env_id: str, steps: int, threads: int) -> tuple[MujocoBatchEnv, np.ndarray]:
-    """An env at the start of the stretch, and the stretch's actions."""
+def warm_native(env_id: str, threads: int) -> MujocoBatchEnv:
+    """A native env at the start of the first stretch."""
     cfg = EnvConfig(env=env_id, backend="mujoco", num_envs=N, env_kwargs={"stagger": False})
     env = make_env(cfg, seed=0, threads=threads)
     assert isinstance(env, MujocoBatchEnv)
     env.reset()
-    for action in actions_of(env.spec.action_dim, WARM_STEPS):
+    for action in warm_actions(env_id):
         env.step(action)
-    return env, actions_of(env.spec.action_dim, steps)
+    return env
 
 
-def actions_of(dim: int, steps: int) -> np.ndarray:
-    """[steps, N, dim] float32 in [-1, 1]; the same for all."""
-    return np.random.default_rng(steps).uniform(-1, 1, (steps, N, dim)).astype(np.float32)
+def warm_actions(env_id: str) -> np.ndarray:
+    """[WARM_STEPS, N, dim] float32 in [-1, 1]; the same for all."""
+    return np.random.default_rng(0).uniform(-1, 1, (WARM_STEPS, N, ACTIONS[env_id])).astype(np.float32)
+
+
+def stretches(env_id: str, steps: int) -> Iterator[np.ndarray]:
+    """A stretch for the warm-up call and for each repeat, [steps, N, dim] each; the same for all."""
+    rng = np.random.default_rng(1)
+    shape = (REPEATS + 1, steps, N, ACTIONS[env_id])
+    return iter(rng.uniform(-1, 1, shape).astype(np.float32))
 
 
 if __name__ == "__main__":
