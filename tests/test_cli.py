@@ -129,6 +129,7 @@ SPECIAL = {
     "init_from": (["other/run"], Path("other/run")),
     "name": (["mine"], "mine"),
     "env.env": (["Pendulum-v1"], "Pendulum-v1"),
+    "env.backend": (["gymnasium"], "gymnasium"),
     "env.env_kwargs": (['{"a": 1}'], {"a": 1}),
     "env.vec": (["async"], "async"),
     "env.critic_keys": (["a", "b"], ("a", "b")),

@@ -83,6 +83,7 @@ def collector_job(plan: Plan, shared: Shared, weights: WeightBlock) -> Collector
         stats=shared.stats,
         bell=shared.collector,
         listeners=(shared.learner, shared.copier),
+        log_dir=plan.run_dir,
         trace_dir=plan.trace_dir,
         t0_ns=plan.t0_ns,
         restart=plan.starts - 1,

@@ -15,6 +15,7 @@ import torch
 from unilab.algos.base import PolicySpec
 from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget
 from unilab.config import TrainConfig, check, update_gflop
+from unilab.envs.choice import choose
 from unilab.envs.registry import probe
 from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.errors import ConfigError
@@ -170,14 +171,15 @@ def check_run_memory(cfg: TrainConfig, spec: EnvSpec) -> None:
 
 def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
     """Names and values that describe a run at its start; ``facts`` are the learner's."""
-    cfg, spec, schedule = plan.cfg, plan.spec, plan.schedule
+    cfg, spec, schedule, choice = plan.cfg, plan.spec, plan.schedule, choose(plan.cfg.env)
     needs = ", ".join(f"{name} {format_bytes(nbytes)}" for name, nbytes in memory_needs(cfg, spec).items())
     critic = f", critic [{spec.critic_dim}]" if spec.critic_dim else ""
+    backend = f"backend {choice.name} ({choice.why})"
     keys = f" from {', '.join(spec.obs_keys)}" if spec.obs_keys else ""
     return [
         ("run", str(plan.run_dir)),
         *([("resumed", f"at env step {plan.start_steps:,} from {plan.resume.checkpoint}")] if plan.resume else []),
-        ("env", f"{spec.env_id} x {cfg.env.num_envs}, obs [{spec.obs_dim}]{keys}{critic}"),
+        ("env", f"{spec.env_id} x {cfg.env.num_envs}, obs [{spec.obs_dim}]{keys}{critic}; {backend}"),
         ("action", f"[{spec.action_dim}] in {_bounds(spec)}"),
         ("algo", f"{cfg.algo}, " + ", ".join(f"{name} {value}" for name, value in facts.items())),
         (

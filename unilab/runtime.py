@@ -19,6 +19,7 @@ from unilab.budget import keep_freed_memory
 from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
 from unilab.config import TrainConfig, dump
 from unilab.digest import digest
+from unilab.envs.choice import choose
 from unilab.errors import NonFinite, Stopped, UnilabError, WorkerDied
 from unilab.evaluation import evaluate_final
 from unilab.interrupt import Interrupt
@@ -97,7 +98,8 @@ class Runtime:
         self.ring, self._stats = self._shared.ring, self._shared.stats
         self._stack.enter_context(self._interrupt)
         (plan.run_dir / "config.yaml").write_text(dump(cfg))
-        write_meta(plan.run_dir, origin() | {"device": str(plan.device), "threads": asdict(plan.threads)})
+        about = {"device": str(plan.device), "threads": asdict(plan.threads), "backend": asdict(choose(cfg.env))}
+        write_meta(plan.run_dir, origin() | about)
         if platform.machine() not in ("x86_64", "AMD64"):
             self._console.note(f"{platform.machine()}: the order of shared-memory stores is only ensured on x86-64")
         keep_freed_memory()

@@ -191,6 +191,29 @@ class BadInit(gym.Env):
         raise FileNotFoundError(f"no {colour} model\nin /nowhere")
 
 
-for _name in ("Tagged", "Given", "InPlace", "Failing", "Keyed", "WeirdInfo", "BadInit"):
+class Unstable(gym.Env):
+    """MuJoCo gives up on its first step (case a18); the import is of those who use it."""
+
+    observation_space = Box(-np.inf, np.inf, (1,), np.float64)
+    action_space = UNIT
+    xml = """<mujoco><worldbody><body><joint name='s' type='slide' axis='1 0 0'/><geom size='.1' mass='1'/></body>
+    </worldbody><actuator><motor joint='s' gear='1e11'/></actuator></mujoco>"""
+
+    def __init__(self):
+        import mujoco
+
+        self.mujoco, self.model = mujoco, mujoco.MjModel.from_xml_string(self.xml)
+        self.data = mujoco.MjData(self.model)
+
+    def reset(self, *, seed=None, options=None):
+        return self.data.qpos.copy(), {}
+
+    def step(self, action):
+        self.data.ctrl[:] = 1.0
+        self.mujoco.mj_step(self.model, self.data)
+        return self.data.qpos.copy(), 0.0, False, False, {}
+
+
+for _name in ("Unstable", "Tagged", "Given", "InPlace", "Failing", "Keyed", "WeirdInfo", "BadInit"):
     gym.register(f"{_name}-v0", entry_point=globals()[_name])
 gym.register("Limited-v0", entry_point=Given, max_episode_steps=9)

@@ -31,7 +31,7 @@ def test_the_probe_knows_what_the_learner_must_know():
         1000,
     )
     assert spec.action_high == (1.0,) * 6
-    assert spec.metric_names == ("reward_ctrl", "reward_forward", "x_position", "x_velocity")
+    assert spec.metric_names == ("reward_ctrl", "reward_forward", "unstable", "x_position", "x_velocity")
 
 
 def test_the_probe_names_dict_keys_in_network_order():

@@ -120,7 +120,7 @@ def test_a_hanging_env_is_named_and_killed(start: Start) -> None:
 
 
 def test_an_interrupted_run_waits_for_its_chunk_as_long_as_it_is_told(start: Start) -> None:
-    program = start("--env", "sample_envs:Hangs-v0", "--shutdown-timeout", "9", *LONG)
+    program = start("--env", "sample_envs:Hangs-v0", "--learning-starts", "8", "--shutdown-timeout", "9", *LONG)
     program.until(lambda: notes(program), "the hang")
     program.process.terminate()
     told = time.monotonic()

@@ -266,8 +266,23 @@ def test_what_goes_wrong_after_a_failure_does_not_hide_it(
     assert "could not be saved: RuntimeError: the disk is full" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [("auto", "backend mujoco (native task)"), ("gymnasium", "backend gymnasium (as asked)")],
+)
+def test_the_run_says_which_backend_steps_its_envs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str, said: str
+) -> None:
+    _, folder = run(tmp_path, total_steps=60, env={"env": "InvertedPendulum-v5", "num_envs": 2, "backend": backend})
+    meta = json.loads((folder / "meta.json").read_text())
+
+    assert said in capsys.readouterr().out
+    assert f"backend {meta['backend']['name']} ({meta['backend']['why']})" == said
+
+
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
+    proven |= {"env.backend"}
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.episodes"}
     proven |= {"pacing.stall_limit_s", "init_from"}
     # The first two in test_endings, the third in test_restarts.

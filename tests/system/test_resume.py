@@ -47,6 +47,8 @@ CASES: dict[str, dict[str, Any]] = {
     "utd 0.37, two steps a tick": {"utd": 0.37, "steps_per_tick": 2},
     "utd 2, one env": {"utd": 2.0, "num_envs": 1},
     "episodes of different lengths": {"env_kwargs": {"length_step": 3, "ends": "mixed"}},
+    "native": {"env": "InvertedPendulum-v5"},
+    "td3, native": {"env": "Hopper-v5", "algo": "td3"},
 }
 
 
@@ -67,7 +69,7 @@ def test_a_run_that_was_done_and_goes_on_equals_one_that_never_stopped(tmp_path:
     assert scalars(run_of(both)) == scalars(run_of(whole))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["sac", "utd 0.37, two steps a tick", "episodes of different lengths", "native"])
 def test_a_checkpoint_in_the_middle_goes_on_to_the_same_end(tmp_path: Path, name: str) -> None:
     whole = train(small(tmp_path, 900, CASES[name], save_every=200, keep=0))
     checkpoints = sorted((run_of(whole) / "checkpoints").glob("step_*"))

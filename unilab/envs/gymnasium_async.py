@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorWrapper
@@ -24,7 +25,9 @@ _THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
 _CLOSE_LIMIT_S = 5.0
 
 
-def make_async(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec) -> VectorAdapter:
+def make_async(
+    cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec, log_dir: Path | None
+) -> VectorAdapter:
     """Start one process per env; each is limited to one thread unless the environment says otherwise.
 
     On Linux the kernel kills the env processes when the calling thread ends, so call this from a thread that
@@ -36,7 +39,7 @@ def make_async(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: 
     """
     if multiprocessing.current_process().daemon:
         raise EnvError(f"{cfg.env}: vec='async' cannot start processes in a daemonic one; use vec='sync'")
-    guards = [MakeGuard(cfg, spec, first_index + i) for i in range(len(seeds))]
+    guards = [MakeGuard(cfg, spec, first_index + i, log_dir) for i in range(len(seeds))]
     try:
         with _one_thread_each():
             vec = AsyncVectorEnv(guards, context="spawn", copy=False, autoreset_mode=AutoresetMode.DISABLED)

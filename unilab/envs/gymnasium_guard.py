@@ -13,6 +13,7 @@ import pickle
 import signal
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -21,9 +22,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from unilab.envs.gymnasium_info import metric_value, scalar
-from unilab.envs.gymnasium_make import make_one, one_line
+from unilab.envs.gymnasium_make import make_one
 from unilab.envs.gymnasium_spaces import ActionScale, ObsLayout
 from unilab.envs.gymnasium_spec import check_same
+from unilab.envs.module_id import one_line
+from unilab.envs.mujoco_log import log_to
 from unilab.spec import EnvSpec
 
 if TYPE_CHECKING:
@@ -43,17 +46,18 @@ class MakeGuard:
         cfg: which env.
         spec: the run's probe of it.
         index: run-wide index of the env.
+        log_dir: for MuJoCo's log; None: nowhere.
     """
 
-    def __init__(self, cfg: EnvConfig, spec: EnvSpec, index: int) -> None:
-        self._cfg, self._spec, self._index = cfg, spec, index
+    def __init__(self, cfg: EnvConfig, spec: EnvSpec, index: int, log_dir: Path | None) -> None:
+        self._cfg, self._spec, self._index, self._log_dir = cfg, spec, index, log_dir
         self._parent = os.getpid()
 
     def __call__(self) -> Guard:
         """The guard; in another process than the one that made ``self``, that process is prepared first."""
         if os.getpid() != self._parent:  # AsyncVectorEnv also calls this at home, to see the spaces
             _belong_to(self._parent)
-        return Guard(self._cfg, self._spec, self._index)
+        return Guard(self._cfg, self._spec, self._index, self._log_dir)
 
 
 class Guard(gym.Env[Any, Any]):
@@ -62,8 +66,8 @@ class Guard(gym.Env[Any, Any]):
     The env is built by the first reset, so that what its constructor raises goes home like everything else.
     """
 
-    def __init__(self, cfg: EnvConfig, spec: EnvSpec, index: int) -> None:
-        self._cfg, self._spec, self._index = cfg, spec, index
+    def __init__(self, cfg: EnvConfig, spec: EnvSpec, index: int, log_dir: Path | None = None) -> None:
+        self._cfg, self._spec, self._index, self._log_dir = cfg, spec, index, log_dir
         self.action_space = spaces.Box(-1.0, 1.0, (spec.action_dim,), np.float32)
         self.observation_space = self._space()
         self._env: gym.Env[Any, Any] | None = None
@@ -97,6 +101,7 @@ class Guard(gym.Env[Any, Any]):
 
     def _build(self) -> gym.Env[Any, Any]:
         env = self._env = make_one(self._cfg)
+        log_to(self._log_dir)
         self._layout = ObsLayout(self._cfg.env, env.observation_space, self._cfg.critic_keys)
         self._scale = ActionScale(self._cfg.env, env.action_space, self._cfg.action_bound)
         check_same(self._spec, self._layout, self._scale)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import sys
-import warnings
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
 
+from unilab.envs.module_id import import_module_of, one_line
+from unilab.envs.mujoco_log import model_warnings
 from unilab.errors import EnvError, nearest
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def make_one(cfg: EnvConfig) -> gym.Env[Any, Any]:
     Raises:
         EnvError: unknown id, failing import, or whatever the constructor raised, in one sentence.
     """
-    _import_module_of(cfg.env)
+    import_module_of(cfg.env)
     try:
         with _mujoco_warnings(cfg.env):
             return gym.make(cfg.env, **{"disable_env_checker": True, **cfg.env_kwargs})
@@ -32,46 +31,12 @@ def make_one(cfg: EnvConfig) -> gym.Env[Any, Any]:
         raise EnvError(_reason(cfg, error)) from error
 
 
-@contextlib.contextmanager
-def _mujoco_warnings(env_id: str) -> Iterator[None]:
-    """Route what MuJoCo says about a model to Python warnings, each shown once.
-
-    On its own it prints every warning for every env and adds it to MUJOCO_LOG.TXT in the current folder. What it
-    deprecates in a model file of a library is nothing that the user of that library can act on, and is left out.
-    """
-
+def _mujoco_warnings(env_id: str) -> AbstractContextManager[None]:
+    """Show what MuJoCo says about a model as Python warnings, where the env is one of MuJoCo's."""
     registered = gym.registry.get(env_id.rpartition(":")[2])
     if "mujoco" not in sys.modules and "mujoco" not in str(registered and registered.entry_point):
-        yield  # an env of another kind: spare it the import
-        return
-    import mujoco
-
-    def show(message: str) -> None:
-        if "deprecated" not in message:
-            warnings.warn(f"MuJoCo: {message}", stacklevel=2)
-
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(show)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
-
-
-def one_line(error: BaseException) -> str:
-    """``ValueError: boom`` without line breaks."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _import_module_of(env_id: str) -> None:
-    """Import the module of a ``module:Id``, apart from ``gym.make`` so that its own errors stand out."""
-    module, colon, _ = env_id.partition(":")
-    if not colon:
-        return
-    try:
-        importlib.import_module(module)
-    except Exception as error:
-        raise EnvError(f"{env_id}: cannot import module {module!r}: {one_line(error)}") from error
+        return nullcontext()  # an env of another kind: spare it the import
+    return model_warnings()
 
 
 def _reason(cfg: EnvConfig, error: Exception) -> str:

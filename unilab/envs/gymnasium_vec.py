@@ -13,20 +13,23 @@ import numpy as np
 from unilab.envs.base import BatchEnv, closing_env
 from unilab.envs.gymnasium_async import make_async
 from unilab.envs.gymnasium_info import metric_names
-from unilab.envs.gymnasium_make import make_one, one_line
+from unilab.envs.gymnasium_make import make_one
 from unilab.envs.gymnasium_spaces import ActionScale, ObsLayout
 from unilab.envs.gymnasium_spec import check_same, spec_of
 from unilab.envs.gymnasium_sync import SyncEnv
+from unilab.envs.module_id import one_line
+from unilab.envs.mujoco_log import log_to
 from unilab.errors import EnvError
 from unilab.spec import EnvSpec
 
 if TYPE_CHECKING:
-    from unilab.envs.registry import EnvConfig
+    from unilab.envs.registry import EnvConfig, Host
 
 
 def probe(cfg: EnvConfig) -> EnvSpec:
     """See ``registry.probe``; the one step takes the middle action."""
     env = make_one(cfg)
+    log_to(None)
     with closing_env(env):
         layout = ObsLayout(cfg.env, env.observation_space, cfg.critic_keys)
         scale = ActionScale(cfg.env, env.action_space, cfg.action_bound)
@@ -35,16 +38,17 @@ def probe(cfg: EnvConfig) -> EnvSpec:
         return spec_of(cfg.env, layout, scale, names, limit)
 
 
-def make(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None) -> BatchEnv:
+def make(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None, host: Host) -> BatchEnv:
     """See ``registry.make_env``; ``auto`` is sync, which was faster for every MuJoCo task measured."""
     spec = spec or probe(cfg)
     if cfg.vec == "async":
-        return make_async(cfg, seeds=seeds, first_index=first_index, spec=spec)
+        return make_async(cfg, seeds=seeds, first_index=first_index, spec=spec, log_dir=host.log_dir)
     with ExitStack() as stack:
         envs: list[gym.Env[Any, Any]] = []
         for _ in seeds:
             envs.append(make_one(cfg))
             stack.callback(envs[-1].close)
+        log_to(host.log_dir)
         layout = ObsLayout(cfg.env, envs[0].observation_space, cfg.critic_keys)
         scale = ActionScale(cfg.env, envs[0].action_space, cfg.action_bound)
         check_same(spec, layout, scale)

@@ -1,6 +1,6 @@
-"""Which backend an env id belongs to, and the two questions every backend answers: probe and make.
+"""The two questions every backend answers, probe and make, put to the backend that a config belongs to.
 
-A backend is one module with ``probe`` and ``make`` (see ``Backend``) and one line in ``BACKENDS``.
+A backend is one module with ``probe`` and ``make`` (see ``Backend``) and its place in ``envs/choice.py``.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from unilab.envs.base import BatchEnv
+from unilab.envs.choice import choose
 from unilab.errors import ConfigError
 from unilab.seeding import EVAL_INDEX, env_seed, eval_seed
 from unilab.spec import EnvSpec
 
-BACKENDS = {"unilab/Toy-v0": "unilab.envs.toy"}
-"""Env id -> module; every other id goes to gymnasium."""
-
-_DEFAULT = "unilab.envs.gymnasium_vec"
+_BACKENDS = ("auto", "mujoco", "gymnasium", "envpool")
 _VECS = ("sync", "async", "auto")
 
 
@@ -32,6 +31,10 @@ class EnvConfig:
 
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the env's constructor."""
+
+    backend: Literal["auto", "mujoco", "gymnasium", "envpool"] = "auto"
+    """mujoco: unilab's native tasks, batched. gymnasium: any Gymnasium id. envpool: any id of that package, if it is
+    installed. auto: mujoco where it has the task and its options, else gymnasium."""
 
     num_envs: int = 1
     """Envs that are stepped together."""
@@ -49,6 +52,8 @@ class EnvConfig:
     def __post_init__(self) -> None:
         if self.num_envs < 1:
             raise ConfigError(f"num_envs={self.num_envs} must be at least 1")
+        if self.backend not in _BACKENDS:
+            raise ConfigError(f"backend={self.backend!r} is unknown; use one of {', '.join(_BACKENDS)}")
         if self.vec not in _VECS:
             raise ConfigError(f"vec={self.vec!r} is unknown; use one of {', '.join(_VECS)}")
         if self.action_bound is not None and not 0 < self.action_bound < math.inf:
@@ -57,13 +62,26 @@ class EnvConfig:
             raise ConfigError(f"critic_keys={self.critic_keys} names a key twice")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The process that steps the envs, and what for."""
+
+    threads: int = 1
+    """Threads that a backend may step its envs with; they never change the results."""
+    role: Literal["train", "eval"] = "train"
+    log_dir: Path | None = None
+    """Where a simulator's own log goes; None: nowhere."""
+
+
 class Backend(Protocol):
     """What a backend module offers."""
 
     def probe(self, cfg: EnvConfig) -> EnvSpec:
         """Build one env in this process, check it, close it; ``EnvError`` where it cannot be trained on."""
 
-    def make(self, cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None) -> BatchEnv:
+    def make(
+        self, cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None, host: Host
+    ) -> BatchEnv:
         """Build ``cfg.num_envs`` envs; ``seeds`` has one for the first reset of each."""
 
 
@@ -75,7 +93,7 @@ def probe(cfg: EnvConfig) -> EnvSpec:
     Raises:
         EnvError: the env cannot be made or trained on; one sentence with the fix.
     """
-    return _backend(cfg.env).probe(cfg)
+    return _backend(cfg).probe(cfg)
 
 
 def make_env(
@@ -86,6 +104,8 @@ def make_env(
     role: Literal["train", "eval"] = "train",
     restart: int = 0,
     spec: EnvSpec | None = None,
+    threads: int = 1,
+    log_dir: Path | None = None,
 ) -> BatchEnv:
     """Build ``cfg.num_envs`` envs that are stepped together.
 
@@ -97,6 +117,8 @@ def make_env(
         role: training or evaluation.
         restart: how often the run was started before: envs that start anew in a run that goes on get other seeds.
         spec: the run's ``probe(cfg)``, so that all processes agree on the metric names; None probes here.
+        threads: that the envs may be stepped with.
+        log_dir: where a simulator's own log goes, the run directory as a rule; None: nowhere.
 
     Raises:
         EnvError: the env cannot be made, or is not the one that ``spec`` describes.
@@ -104,8 +126,9 @@ def make_env(
     draw = env_seed if role == "train" else eval_seed
     first = first_index + restart * cfg.num_envs
     seeds = [draw(seed, (first + i) % EVAL_INDEX) for i in range(cfg.num_envs)]
-    return _backend(cfg.env).make(cfg, seeds=seeds, first_index=first_index, spec=spec)
+    host = Host(threads=threads, role=role, log_dir=log_dir)
+    return _backend(cfg).make(cfg, seeds=seeds, first_index=first_index, spec=spec, host=host)
 
 
-def _backend(env_id: str) -> Backend:
-    return cast(Backend, importlib.import_module(BACKENDS.get(env_id, _DEFAULT)))
+def _backend(cfg: EnvConfig) -> Backend:
+    return cast(Backend, importlib.import_module(choose(cfg).module))

@@ -14,7 +14,7 @@ from unilab.envs.finite import check_finite, check_finite_reset
 EPISODE_COLUMNS = ("env", "return", "length", "terminated", "truncated")
 """First columns of an episode's row; one column per metric follows."""
 
-_LAST_VALUE = ("is_success", "success")
+_LAST_VALUE = ("is_success", "success", "unstable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class EpisodeStats:
 
         Returns:
             [k, 5 + metrics] float64, a row for each of the k episodes that ended: ``columns``. A metric is
-            its mean over the episode's steps without NaN, ``is_success`` and ``success`` their last value
-            that is not NaN; NaN where there is none.
+            its mean over the episode's steps without NaN, ``is_success``, ``success`` and ``unstable`` their
+            last value that is not NaN; NaN where there is none.
         """
         self._return += step.reward
         self._length += 1

@@ -27,7 +27,7 @@ from unilab.errors import EnvError, nearest
 from unilab.spec import EnvSpec
 
 if TYPE_CHECKING:
-    from unilab.envs.registry import EnvConfig
+    from unilab.envs.registry import EnvConfig, Host
 
 _WRAP = 16_000_000  # below 2**24, so that a tick stays exact in float32
 _LEAST = {"obs_dim": 3, "action_dim": 1, "episode_length": 1}
@@ -103,7 +103,7 @@ def probe(cfg: EnvConfig) -> EnvSpec:
     )
 
 
-def make(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None) -> ToyEnv:
+def make(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None, host: Host) -> ToyEnv:
     """See ``registry.make_env``; nothing is random, so the seeds change nothing."""
     return ToyEnv(_toy_config(cfg), len(seeds), first_index, spec or probe(cfg))
 

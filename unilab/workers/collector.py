@@ -48,6 +48,7 @@ class CollectorJob:
     stats: CollectorStats
     bell: Bell  # its own
     listeners: tuple[Bell, ...]  # of those who wait for its chunks
+    log_dir: Path | None  # of a simulator's own log
     trace_dir: Path | None  # None: no trace
     t0_ns: int  # start of the trace's clock
     restart: int = 0  # how often the run was started before
@@ -156,7 +157,15 @@ def open_collector(job: CollectorJob, trace: Tracer) -> Iterator[Collector]:
     """Build envs and policy from a job, the same in a worker and in serial mode; closes the envs at the end."""
     job.counters["phase"] = _PHASE["make_envs"]
     policy = make_policy(job.policy, seed=job.seed, index=job.restart)  # noise of its own after each restart
-    with closing_env(make_env(job.env, seed=job.seed, restart=job.restart, spec=job.policy.env)) as env:
+    made = make_env(
+        job.env,
+        seed=job.seed,
+        restart=job.restart,
+        spec=job.policy.env,
+        threads=job.threads,
+        log_dir=job.log_dir,
+    )
+    with closing_env(made) as env:
         yield Collector(env, policy, job, trace)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
@@ -32,6 +33,7 @@ class EvaluationJob:
     episodes: int
     max_episode_steps: int
     threads: int
+    log_dir: Path | None  # of a simulator's own log
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> Evalua
     policy = make_policy(job.policy, seed=job.seed, index=0)
     WeightReader(job.weights, FlatState(policy.module)).fetch(job.version)
     cfg = replace(job.env, num_envs=min(MAX_ENVS, job.episodes))
-    with closing_env(make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env)) as env:
+    made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
+    with closing_env(made) as env:
         episodes = evaluate(
             env, policy.act, job.episodes, max_episode_steps=job.max_episode_steps, round_done=round_done
         )

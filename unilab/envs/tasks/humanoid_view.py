@@ -1,0 +1,30 @@
+"""The observation that both humanoid tasks share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unilab.envs.mujoco_sim import Sim
+from unilab.envs.tasks.base import Array, Rows
+
+if TYPE_CHECKING:
+    from unilab.envs.tasks.humanoid import Humanoid
+    from unilab.envs.tasks.humanoid_standup import HumanoidStandup
+
+
+def humanoid_observation(task: Humanoid | HumanoidStandup, sim: Sim, rows: Rows) -> Array:
+    """Positions without x and y, velocities, inertias, body velocities, actuator and contact forces; world left out."""
+    start = 2 if task.exclude_current_positions_from_observation else 0
+    parts = [sim.qpos[rows, start:], sim.qvel[rows]]
+    for name, wanted in (
+        ("cinert", task.include_cinert_in_observation),
+        ("cvel", task.include_cvel_in_observation),
+        ("qfrc_actuator", task.include_qfrc_actuator_in_observation),
+        ("cfrc_ext", task.include_cfrc_ext_in_observation),
+    ):
+        if wanted:
+            values = sim.data[name][rows, 6 if name == "qfrc_actuator" else 1 :]  # the root has no actuator
+            parts.append(values.reshape(len(values), -1))
+    return np.concatenate(parts, axis=1)
