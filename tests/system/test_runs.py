@@ -107,7 +107,9 @@ def test_spans_of_both_processes_lie_on_one_clock_in_strict_json(start: Start) -
     assert sorted(names.values()) == ["collector-0", "learner"]
     spans = [(names[e["pid"]], e["name"], e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X"]
     assert {"tick", "update", "publish", "wait_batch", "copy"} <= {s[1] for s in spans if s[0] == "learner"}
-    assert {"act", "env_step", "append", "pack", "fetch", "wait_grant"} <= {s[1] for s in spans if s[0] == "collector-0"}
+    assert {"act", "env_step", "append", "pack", "fetch", "wait_grant"} <= {
+        s[1] for s in spans if s[0] == "collector-0"
+    }
     wall_us = program.summary["wall_time_s"] * 1e6
     assert all(0 <= begin <= end <= wall_us for _, _, begin, end in spans)
     # Envs step while the learner updates: the two processes overlap.
