@@ -13,6 +13,8 @@ import torch
 
 from unilab.algos.base import PolicySpec
 from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget
+from unilab.checks.finding import warnings_of
+from unilab.checks.quick import machine_findings, size_findings
 from unilab.config import TrainConfig, check, update_gflop
 from unilab.envs.registry import probe
 from unilab.envs.rollout import EPISODE_COLUMNS
@@ -36,6 +38,7 @@ class Plan:
     threads: ThreadBudget
     run_dir: Path
     t0_ns: int  # start of the run on the clock of all its processes
+    warnings: tuple[str, ...] = ()  # what would work, but perhaps not as meant
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -73,15 +76,17 @@ def plan_run(cfg: TrainConfig) -> Plan:
     check(cfg)
     device = pick_device(cfg.device)
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
+    warnings = warnings_of(machine_findings(cfg, threads, device))
     spec = probe(cfg.env)
     check_run_memory(cfg, spec)
+    warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(spec)))
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
         raise ConfigError(
             f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
         ) from error
-    return Plan(cfg, spec, device, threads, run_dir, t0_ns)
+    return Plan(cfg, spec, device, threads, run_dir, t0_ns, warnings)
 
 
 def pick_device(name: str) -> torch.device:
@@ -108,6 +113,11 @@ def row_layout(spec: EnvSpec) -> RowLayout:
     return RowLayout(spec.obs_dim, spec.action_dim, spec.critic_dim)
 
 
+def row_bytes(spec: EnvSpec) -> int:
+    """Bytes of a row in the ring, its policy version included."""
+    return row_layout(spec).width * 4 + 8
+
+
 def episode_capacity(schedule: Schedule) -> int:
     """Episodes that can end before the learner looks: one a row in the prefill and two chunks."""
     return schedule.prefill + 2 * schedule.chunk_rows
@@ -132,7 +142,7 @@ def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
 
 def check_run_memory(cfg: TrainConfig, spec: EnvSpec) -> None:
     """Refuse a run that does not fit into memory; see ``budget.check_memory``."""
-    check_memory(memory_needs(cfg, spec), row_bytes=row_layout(spec).width * 4 + 8, buffer_size=cfg.replay.buffer_size)
+    check_memory(memory_needs(cfg, spec), row_bytes=row_bytes(spec), buffer_size=cfg.replay.buffer_size)
 
 
 def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:

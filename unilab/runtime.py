@@ -154,6 +154,8 @@ class Runtime:
         The prefill acts without weights, so version 0 follows it: with the normaliser that the prefill has fed.
         """
         self._console.header(header(self.plan, self.learner.facts()))
+        for warning in self.plan.warnings:
+            self._console.note(f"warning: {warning}")
         if self._worker:
             self._worker.wait_message("ready", self._waiter, "collector-0 to build its envs", START_S)
         self.pacer.grant(0)
