@@ -104,7 +104,7 @@ def test_the_estimate_of_a_checkpoint_is_that_of_the_file(algo, tmp_path):
 
 @pytest.mark.parametrize(("free_mib", "level"), [(1000, "ok"), (20, "warn"), (3, "FAIL")])
 def test_the_disk_must_hold_one_checkpoint_and_should_hold_all(monkeypatch, tmp_path, free_mib, level):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(0, 0, free_mib * 2**20))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(2**40, 0, free_mib * 2**20))
     cfg = replace(config(save_every=1000), log_dir=tmp_path)
 
     found = disk_finding(cfg, SPEC, row_bytes=48)
@@ -113,11 +113,17 @@ def test_the_disk_must_hold_one_checkpoint_and_should_hold_all(monkeypatch, tmp_
     assert "6 x 3.339 MiB of checkpoints, 60,000 rows of replay of 48 B" in found.saw
 
 
+def test_a_file_system_that_has_no_size_is_not_full(monkeypatch, tmp_path):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(0, 0, 0))
+
+    assert disk_finding(replace(config(), log_dir=tmp_path), SPEC, row_bytes=48).level == "ok"
+
+
 # ------------------------------------------------------------ descriptors
 
 
-@pytest.mark.parametrize(("limit", "level"), [(resource.RLIM_INFINITY, "ok"), (80, "ok"), (79, "warn"), (39, "FAIL")])
-def test_twice_the_descriptors_that_a_run_needs_should_be_allowed(monkeypatch, limit, level):
+@pytest.mark.parametrize(("limit", "level"), [(resource.RLIM_INFINITY, "ok"), (104, "ok"), (103, "warn"), (39, "FAIL")])
+def test_more_descriptors_than_a_run_needs_should_be_allowed(monkeypatch, limit, level):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
 
     found = descriptor_finding(40)

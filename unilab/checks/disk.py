@@ -39,7 +39,9 @@ def disk_finding(cfg: TrainConfig, spec: EnvSpec, row_bytes: int) -> Finding:
         spec: of its env.
         row_bytes: bytes of one row of the ring.
     """
-    free = shutil.disk_usage(existing_parent(cfg.log_dir)).free
+    total, _, free = shutil.disk_usage(existing_parent(cfg.log_dir))
+    if not total:  # not a disk, such as /proc; making the run's directory will tell
+        return ok("disk", f"the file system of {cfg.log_dir} does not say its size")
     state, count, rows = state_bytes(cfg, spec), checkpoints_kept(cfg), replay_rows(cfg)
     needed = count * state + rows * row_bytes + _LOGS
     saw = (
