@@ -11,6 +11,7 @@ import pytest
 from unilab import cli
 from unilab.cli import main, parse, parse_keywords, train_main
 from unilab.config import TrainConfig, dump
+from unilab.doctor.examine import DoctorOptions
 from unilab.errors import ConfigError
 
 # ------------------------------------------------------------ spellings
@@ -336,13 +337,17 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(capsys):
     assert err == "unilab: unknown option --total-step; did you mean '--total-steps'?\n"
 
 
-def test_the_program_trains_lists_its_usage_and_knows_no_other_command(monkeypatch, capsys):
+def test_the_program_trains_examines_lists_its_usage_and_knows_no_other_command(monkeypatch, capsys):
     monkeypatch.setattr(cli, "train_main", lambda words: ("trained", words))
+    monkeypatch.setattr(cli, "doctor_main", lambda words: ("examined", words))
 
     assert main(["train", "--seed", "3"]) == ("trained", ["--seed", "3"])
+    assert main(["doctor", "--seed", "3"]) == ("examined", ["--seed", "3"])
     for words in ([], ["--help"], ["-h"]):
         assert main(words) == 0
-        assert "usage: unilab train" in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert "usage: unilab train" in out
+        assert "unilab doctor" in out
     assert main(["trian"]) == 2
     assert "unknown command 'trian'; did you mean 'train'?" in capsys.readouterr().err
 
@@ -355,3 +360,17 @@ def test_the_config_that_was_parsed_is_what_runs(monkeypatch, tmp_path):
     assert train_main(["--seed", "3"]) == 7
     assert seen == [parse(["--seed", "3"])]
     assert dataclasses.is_dataclass(seen[0])
+
+
+def test_the_doctor_takes_the_options_of_a_run_and_its_own(monkeypatch, tmp_path, capsys):
+    seen = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "examine", lambda cfg, options: seen.append((cfg, options)) or 2)
+
+    assert main(["doctor", "--seed", "3", "--json", "--deadline", "9"]) == 2
+    assert seen == [(parse(["--seed", "3"]), DoctorOptions(json=True, deadline_s=9.0))]
+    assert main(["doctor", "--total-step", "5"]) == 2
+    assert "did you mean '--total-steps'" in capsys.readouterr().err
+    assert main(["doctor", "--help"]) == 0
+    assert "usage: unilab doctor" in capsys.readouterr().out
+    assert len(seen) == 1

@@ -18,6 +18,8 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from unilab.algos.registry import ALGORITHMS
 from unilab.config import TrainConfig, check, load_file, parse_count, preset_path
+from unilab.doctor.examine import examine
+from unilab.doctor.options import USAGE, take_options
 from unilab.errors import ConfigError, UnilabError, nearest
 from unilab.resume import Resume, check_changes, open_resume, saved_config
 from unilab.session import run
@@ -45,24 +47,44 @@ Also: --preset NAME (sb3: the hyperparameters SB3 users know), --config FILE (re
 --resume RUN|CHECKPOINT|latest (goes on where it stopped; --total-steps stays the total) with --resume-allow KEY ...
 Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --shutdown-timeout."""
 
+_USAGE = """usage: unilab train [OPTIONS]    train a policy
+       unilab doctor [OPTIONS]   look at the machine, the env and the config of such a run first
+
+`unilab train --help` lists the options, which both take.
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry of the console script; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["train"]:
-        return train_main(words[1:])
+    commands = {"train": train_main, "doctor": doctor_main}
+    if words[:1] and words[0] in commands:
+        return commands[words[0]](words[1:])
     if words in ([], ["-h"], ["--help"]):
-        sys.stdout.write("usage: unilab train [OPTIONS]\n\n`unilab train --help` lists the options.\n")
+        sys.stdout.write(_USAGE)
         return 0
-    sys.stderr.write(f"unilab: unknown command {words[0]!r}{nearest(words[0], ['train'])}\n")
+    sys.stderr.write(f"unilab: unknown command {words[0]!r}{nearest(words[0], commands)}\n")
     return 2
+
+
+def doctor_main(argv: Sequence[str]) -> int:
+    """Examine what ``train`` with these arguments would do; returns the exit code."""
+    if {"-h", "--help"} & set(argv):
+        sys.stdout.write(USAGE)
+        return 0
+    _see_current_folder()
+    try:
+        options, words = take_options(argv)
+        cfg = parse(words)
+    except UnilabError as error:
+        sys.stderr.write(f"unilab: {error}\n")
+        return error.exit_code
+    return examine(cfg, options)
 
 
 def train_main(argv: Sequence[str] | None = None) -> int:
     """Train as the arguments say; returns the exit code."""
-    # A module with the user's env usually lies where the command is typed.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    _see_current_folder()
     try:
         cfg, resume = parse_run(list(sys.argv[1:] if argv is None else argv))
     except UnilabError as error:
@@ -72,6 +94,12 @@ def train_main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return run(cfg, resume)
+
+
+def _see_current_folder() -> None:
+    """A module with the user's env usually lies where the command is typed."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def parse(argv: list[str]) -> TrainConfig:

@@ -14,6 +14,8 @@ import torch
 
 from unilab.algos.base import PolicySpec
 from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget
+from unilab.checks.finding import warnings_of
+from unilab.checks.quick import machine_findings, size_findings
 from unilab.config import TrainConfig, check, update_gflop
 from unilab.envs.choice import choose
 from unilab.envs.registry import probe
@@ -41,6 +43,7 @@ class Plan:
     t0_ns: int  # start of this process's part of the run on the clock of all its processes
     resume: Resume | None = None  # where the run goes on; None: it begins
     weights: Mapping[str, Any] | None = None  # of the learner that it begins with; None: random ones
+    warnings: tuple[str, ...] = ()  # what would work, but perhaps not as meant
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -89,11 +92,13 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     check(cfg)
     device = pick_device(cfg.device)
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
+    warnings = warnings_of(machine_findings(cfg, threads, device))
     spec = probe(cfg.env)
     check_run_memory(cfg, spec)
+    warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(spec)))
     if resume:
         check_resume(cfg, resume)
-        return Plan(cfg, spec, device, threads, resume.run_dir, t0_ns, resume)
+        return Plan(cfg, spec, device, threads, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
@@ -101,7 +106,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
         raise ConfigError(
             f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
         ) from error
-    return Plan(cfg, spec, device, threads, run_dir, t0_ns, weights=weights)
+    return Plan(cfg, spec, device, threads, run_dir, t0_ns, weights=weights, warnings=warnings)
 
 
 def check_resume(cfg: TrainConfig, resume: Resume) -> None:
@@ -142,6 +147,11 @@ def row_layout(spec: EnvSpec) -> RowLayout:
     return RowLayout(spec.obs_dim, spec.action_dim, spec.critic_dim)
 
 
+def row_bytes(spec: EnvSpec) -> int:
+    """Bytes of a row in the ring, its policy version included."""
+    return row_layout(spec).width * 4 + 8
+
+
 def episode_capacity(schedule: Schedule) -> int:
     """Episodes that can end before the learner looks: one a row in the prefill and two chunks."""
     return schedule.prefill + 2 * schedule.chunk_rows
@@ -166,7 +176,7 @@ def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
 
 def check_run_memory(cfg: TrainConfig, spec: EnvSpec) -> None:
     """Refuse a run that does not fit into memory; see ``budget.check_memory``."""
-    check_memory(memory_needs(cfg, spec), row_bytes=row_layout(spec).width * 4 + 8, buffer_size=cfg.replay.buffer_size)
+    check_memory(memory_needs(cfg, spec), row_bytes=row_bytes(spec), buffer_size=cfg.replay.buffer_size)
 
 
 def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -176,6 +176,8 @@ class Runtime:
         The prefill acts without weights, so version 0 follows it: with the normaliser that the prefill has fed.
         """
         self._console.header(header(self.plan, self.learner.facts()))
+        for warning in self.plan.warnings:
+            self._console.note(f"warning: {warning}")
         self.collector.wait_ready(self._waiter)
         if self.plan.resume:
             return self._go_on(self.plan.resume)

@@ -51,6 +51,11 @@ class SyncEnv:
         self._first_index = first_index
         self._steps = 0
 
+    @property
+    def envs(self) -> Sequence[gym.Env[Any, Any]]:
+        """The envs themselves, for whoever wants to look at them; stepping one of them is not seen here."""
+        return self._envs
+
     def reset(self) -> Groups:
         """See ``BatchEnv``."""
         seeds, self._seeds = self._seeds, [None] * self.num_envs

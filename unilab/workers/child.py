@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -124,21 +124,28 @@ def _die_with_parent(parent: int, parent_pid: int) -> None:
 
 
 def kill_family(leader: int, mark: str) -> None:
-    """SIGKILL to a worker and to all that its env started, except this process.
-
-    On Linux these are the processes of its group and those that carry its mark. A resource tracker among them is
-    spared: it ends by itself once the others have gone, and first removes the semaphores that they have left in
-    /dev/shm. Elsewhere it is the group.
-    """
+    """SIGKILL to a worker and to all that its env started, except this process; elsewhere than on Linux, its group."""
     if not os.path.isdir("/proc/self"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
         return
+    for pid in family(leader, mark):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def family(leader: int, mark: str) -> Iterator[int]:
+    """A worker and all that its env started, except this process, on Linux.
+
+    These are the processes of its group and those that carry its mark. A resource tracker among them is
+    spared: it ends by itself once the others have gone, and first removes the semaphores that they have left in
+    /dev/shm.
+    """
     wanted = f"{MARKER}={mark}".encode()
     for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             if int(entry) != os.getpid() and _belongs(entry, leader, wanted):
-                os.kill(int(entry), signal.SIGKILL)
+                yield int(entry)
 
 
 def _belongs(entry: str, leader: int, wanted: bytes) -> bool:

@@ -1,0 +1,1 @@
+"""What can be looked at in milliseconds, without a process: the machine, the installation, the config."""
