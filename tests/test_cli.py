@@ -128,6 +128,7 @@ SPECIAL = {
     "threads": (["3"], 3),
     "log_dir": (["elsewhere"], Path("elsewhere")),
     "init_from": (["other/run"], Path("other/run")),
+    "replay_from": (["other/run"], Path("other/run")),
     "name": (["mine"], "mine"),
     "env.env": (["Pendulum-v1"], "Pendulum-v1"),
     "env.backend": (["gymnasium"], "gymnasium"),

@@ -75,6 +75,8 @@ class TrainConfig:
     """One process, for a debugger; computes the same bits."""
     init_from: Path | None = None
     """Start with the networks and the normaliser of this run or checkpoint; nothing else of it goes on."""
+    replay_from: Path | None = None
+    """Start with the replay of this run or checkpoint, of the same env: its rows are sampled, but not counted."""
 
     env: Flat[EnvConfig] = field(default_factory=EnvConfig)
     learner: Flat[LearnerConfig] = field(default_factory=LearnerConfig)

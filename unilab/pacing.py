@@ -67,6 +67,7 @@ class Schedule:
     total_steps: int
     utd: Fraction
     capacity: int
+    preloaded: int = 0  # rows of another run, numbered -preloaded to -1: sampled, but not counted
 
     def __post_init__(self) -> None:
         if self.utd < 0:
@@ -105,7 +106,11 @@ class Schedule:
     def domain(self, tick: int) -> tuple[int, int]:
         """Rows [low, high) that batch t is drawn from: never one that chunk t+1 overwrites."""
         high = self.watermark(tick)
-        return max(0, high + self.chunk_rows - self.capacity), high
+        return self.oldest(tick), high
+
+    def oldest(self, chunk: int) -> int:
+        """First row that may still be drawn once this chunk is in; the next chunk overwrites what is older."""
+        return max(-self.preloaded, self.watermark(chunk) + self.chunk_rows - self.capacity)
 
     def updates(self, tick: int) -> int:
         """Updates of tick t."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.errors import ConfigError
 from unilab.pacing import Schedule
 from unilab.replay import HostSlots, Ring, RowLayout
-from unilab.resume import Resume, open_weights
+from unilab.resume import Preload, Resume, open_replay, open_weights
 from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
 from unilab.workers.stats import CollectorStats
@@ -43,12 +43,16 @@ class Plan:
     t0_ns: int  # start of this process's part of the run on the clock of all its processes
     resume: Resume | None = None  # where the run goes on; None: it begins
     weights: Mapping[str, Any] | None = None  # of the learner that it begins with; None: random ones
+    preload: Preload | None = None  # replay that it begins with; None: an empty one
     warnings: tuple[str, ...] = ()  # what would work, but perhaps not as meant
 
     @cached_property
     def schedule(self) -> Schedule:
         """All counts of the run."""
-        return self.cfg.schedule()
+        schedule = self.cfg.schedule()
+        if self.resume:
+            return replace(schedule, preloaded=int(self.resume.state["preloaded"]))
+        return replace(schedule, preloaded=min(self.preload.rows, schedule.capacity) if self.preload else 0)
 
     @cached_property
     def layout(self) -> RowLayout:
@@ -100,13 +104,14 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
         check_resume(cfg, resume)
         return Plan(cfg, spec, device, threads, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
+    preload = open_replay(cfg.replay_from, row_layout(spec).width) if cfg.replay_from else None
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
         raise ConfigError(
             f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
         ) from error
-    return Plan(cfg, spec, device, threads, run_dir, t0_ns, weights=weights, warnings=warnings)
+    return Plan(cfg, spec, device, threads, run_dir, t0_ns, weights=weights, preload=preload, warnings=warnings)
 
 
 def check_resume(cfg: TrainConfig, resume: Resume) -> None:

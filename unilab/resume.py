@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from unilab.checkpoint import find_checkpoint, load_checkpoint
+from unilab.checkpoint import find_checkpoint, load_checkpoint, preloadable
 from unilab.config import TrainConfig, as_plain, overlay
 from unilab.errors import ConfigError, nearest
 
@@ -38,6 +38,7 @@ FIXED = frozenset(
         "name",
         "seed",
         "init_from",
+        "replay_from",
         "env.env",
         "env.num_envs",
         "env.critic_keys",
@@ -60,6 +61,14 @@ class Resume:
     checkpoint: Path
     state: Mapping[str, Any]
     notes: tuple[str, ...]  # what was passed over, in words
+
+
+@dataclass(frozen=True, slots=True)
+class Preload:
+    """Replay of another run."""
+
+    checkpoint: Path
+    rows: int
 
 
 def open_resume(where: str, log_dir: Path) -> Resume:
@@ -95,12 +104,24 @@ def open_weights(where: Path, algo: str) -> Mapping[str, Any]:
     """
     if not where.exists():
         raise ConfigError(f"init_from={where} does not exist")
-    state = load_checkpoint(find_checkpoint(where.resolve()).path)
+    state = load_checkpoint(find_checkpoint(where.resolve(), replay=False).path)
     made_by = yaml.safe_load(state["config"])["algo"]
     if made_by != algo:
         raise ConfigError(f"init_from={where} holds the networks of algo={made_by}, this run is of algo={algo}")
     learner: Mapping[str, Any] = state["learner"]
     return learner
+
+
+def open_replay(where: Path, row_width: int) -> Preload:
+    """The replay that a new run starts with.
+
+    Raises:
+        ConfigError: there is none, it cannot be read, or another env made it.
+    """
+    if not where.exists():
+        raise ConfigError(f"replay_from={where} does not exist")
+    path = find_checkpoint(where.resolve()).path
+    return Preload(path, preloadable(path, row_width))
 
 
 def saved_config(resume: Resume) -> TrainConfig:

@@ -51,6 +51,7 @@ def gather(
         "env_steps": plan.schedule.watermark(finished),
         "updates": parts.learner.updates,
         "learning_starts": plan.cfg.learning_starts,
+        "preloaded": plan.schedule.preloaded,
         "starts": plan.starts,
         "wall_time_s": plan.wall_s(),
         "config": dump(plan.cfg),

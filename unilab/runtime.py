@@ -16,6 +16,7 @@ import torch
 from unilab.algos.registry import make_learner
 from unilab.assembly import collector_job, make_copier, make_pipeline, open_shared, pack_batch
 from unilab.budget import keep_freed_memory
+from unilab.checkpoint import preload
 from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
 from unilab.config import TrainConfig, dump
 from unilab.digest import digest
@@ -132,6 +133,8 @@ class Runtime:
         self._stack.callback(self._saver.close)
         if plan.resume:
             self._saver.go_on(plan.resume)
+        elif plan.preload:
+            preload(plan.preload.checkpoint, self.ring, self.schedule.preloaded)
         self.pacer = self.collector.pacer
 
         background = Waiter(self._shared.copier, lambda: self._shared.stopped)
@@ -184,7 +187,7 @@ class Runtime:
         self.pacer.grant(0)
         self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
-        self._feed_normaliser(max(0, self.ring.cursor - self.ring.capacity), self.ring.cursor)
+        self._feed_normaliser(self.ring.oldest, self.ring.cursor)
         self.weights.publish(version=0)
         self._write_progress(0)
         self.pipeline.prefetch(1)

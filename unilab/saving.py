@@ -88,8 +88,7 @@ class Saver:
             raise NonFinite(f"the learner's state holds a NaN or an infinity at tick {tick:,}; it is not saved")
         self._flat.check()
         schedule, cfg = self._plan.schedule, self._plan.cfg
-        stop = schedule.watermark(finished)
-        low = max(0, stop + schedule.chunk_rows - schedule.capacity)  # older ones are never drawn again
+        low, stop = schedule.oldest(finished), schedule.watermark(finished)
         counts = {name: state[name] for name in ("tick", "updates", "wall_time_s")}
         self._begun = len(self._checkpoints.failures)
         self._checkpoints.begin(stop, state, counts | {"env": cfg.env.env, "algo": cfg.algo}, rows=(low, stop))

@@ -10,9 +10,10 @@ import torch
 from run_states import Run, segment_files, state_of
 from tape import LAYOUT
 
-from unilab.checkpoint import Checkpoints, load_checkpoint, load_replay, meta, verify, write
+from unilab.checkpoint import Checkpoints, load_checkpoint, load_replay, meta, preload, preloadable, verify, write
 from unilab.errors import ConfigError
 from unilab.replay import Ring, RowLayout
+from unilab.replay.ring import RANDOM_POLICY
 
 
 @pytest.fixture
@@ -177,3 +178,29 @@ def test_a_copy_without_one_segment_is_refused(saved, tmp_path):
     segment_files(tmp_path / "copy")[1].unlink()
 
     refused(verify, tmp_path / "copy", "No such file", segment_files(saved)[1].name)
+
+
+# ------------------------------------------------------------ the replay of another run
+
+
+@pytest.mark.parametrize("wanted", [1, 7, 45])
+def test_a_run_may_start_with_the_newest_rows_of_another_under_negative_numbers(tmp_path, wanted):
+    teacher = Run(tmp_path, capacity=50, chunk=5)
+    path = teacher.advance(3).save() and teacher.advance(20).save()  # 115 rows: the ring has wrapped
+    assert preloadable(path, teacher.tape.ring.layout.width) == 45
+    ring = Ring(60, teacher.tape.ring.layout)
+    preload(path, ring, wanted)
+
+    assert (ring.oldest, ring.cursor) == (-wanted, 0)
+    mine = np.concatenate(list(ring.read(-wanted, 0)))
+    theirs = np.concatenate(list(teacher.tape.ring.read(115 - wanted, 115)))
+    assert mine.tolist() == theirs.tolist()
+    assert set(ring.versions(-wanted, 0).tolist()) == {RANDOM_POLICY}
+    ring.free()
+
+
+def test_the_replay_of_an_env_with_other_spaces_is_refused(tmp_path):
+    path = Run(tmp_path).advance().save()
+
+    with pytest.raises(ConfigError, match="another env's spaces"):
+        preloadable(path, 99)

@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from unilab.algos.sac import SAC
-from unilab.checkpoint import list_checkpoints
+from unilab.checkpoint import list_checkpoints, read_meta
 from unilab.config import TrainConfig, overlay
 from unilab.errors import ConfigError, WorkerDied
+from unilab.resume import open_resume, saved_config
 from unilab.rundir import RunSummary
 from unilab.train import train
 
@@ -236,6 +237,23 @@ def test_init_from_starts_with_what_another_run_has_learnt(tmp_path: Path, base_
         run(tmp_path, init_from=str(teacher), learner__hidden=[9])
 
 
+def test_replay_from_starts_with_the_rows_of_another_run(tmp_path: Path, base_digests: Callable[[str], str]) -> None:
+    _, teacher = run(tmp_path, seed=1, env__env_kwargs={"episode_length": 3})
+    pupil, folder = run(tmp_path, replay_from=str(teacher), replay__buffer_size=1_000, learner__norm_obs=True)
+    without, _ = run(tmp_path, replay__buffer_size=1_000, learner__norm_obs=True)
+
+    assert (pupil.env_steps, pupil.updates) == (without.env_steps, without.updates)
+    assert pupil.learner_digest != without.learner_digest
+    # The teacher's ring kept 98 of its rows for a continuation; they lie before the pupil's own.
+    saved = read_meta(Path(str(pupil.checkpoint)))
+    assert saved["replay"]["rows"] == [-98, 300]
+    resume = open_resume(str(folder), tmp_path)
+    longer = dataclasses.replace(saved_config(resume), total_steps=400)
+    assert train(longer, resume).env_steps == 400
+    with pytest.raises(ConfigError, match="another env's spaces"):
+        run(tmp_path, replay_from=str(teacher), env__env_kwargs={"obs_dim": 4})
+
+
 def test_stall_limit_is_how_long_a_quiet_collector_is_awaited(tmp_path: Path) -> None:
     with pytest.raises(WorkerDied, match=r"no data from collector-0 .* for 1 s"):
         run(tmp_path, serial=False, env__env_kwargs={"step_ms": 3_000.0}, pacing__stall_limit_s=1.0)
@@ -284,7 +302,7 @@ def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"env.backend"}
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.episodes"}
-    proven |= {"pacing.stall_limit_s", "init_from"}
+    proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}
     # The first two in test_endings, the third in test_restarts.
     proven |= {"evaluation.max_episode_steps", "pacing.shutdown_timeout_s", "max_restarts"}
 

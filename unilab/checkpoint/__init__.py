@@ -2,7 +2,7 @@
 
 from unilab.checkpoint.find import Found, find_checkpoint
 from unilab.checkpoint.folder import list_checkpoints
-from unilab.checkpoint.load import load_checkpoint, load_replay
+from unilab.checkpoint.load import load_checkpoint, load_replay, preload, preloadable
 from unilab.checkpoint.meta import SCHEMA, read_meta
 from unilab.checkpoint.store import Checkpoints
 from unilab.checkpoint.verify import verify
@@ -15,6 +15,8 @@ __all__ = [
     "list_checkpoints",
     "load_checkpoint",
     "load_replay",
+    "preload",
+    "preloadable",
     "read_meta",
     "verify",
 ]

@@ -11,7 +11,7 @@ import torch
 from unilab.checkpoint.meta import SCHEMA, STATE, read_meta, spoilt
 from unilab.checkpoint.verify import check_content, check_size, segments_of
 from unilab.errors import ConfigError
-from unilab.replay.ring import Ring
+from unilab.replay.ring import RANDOM_POLICY, Ring
 from unilab.replay.segments import Segment, read_rows, stamp
 
 
@@ -60,6 +60,43 @@ def load_replay(path: Path, ring: Ring) -> list[Segment]:
         )
     ring.restore(low, np.empty((0, width), np.float32), np.empty(0, np.int64))  # there may be no rows at all
     return [_load_segment(path, name, meta, ring, start, end) for start, end, name in files]
+
+
+def preloadable(path: Path, row_width: int) -> int:
+    """Rows of a checkpoint's replay that another run of the same row width may start with.
+
+    Raises:
+        ConfigError: there are none, or of another width.
+    """
+    meta = read_meta(path)
+    segments_of(path, meta)
+    (low, stop), width = meta["replay"]["rows"], meta["replay"]["row_width"]
+    if width != row_width:
+        raise ConfigError(f"{path} holds rows of {width} numbers and this run's have {row_width}: another env's spaces")
+    return int(stop - low)
+
+
+def preload(path: Path, ring: Ring, rows: int) -> None:
+    """Read the newest rows of a checkpoint into an empty ring, as rows -``rows`` to -1.
+
+    So a run counts its own rows from 0 on, as ever. Their policy versions are another run's, and count as random.
+
+    Raises:
+        ConfigError: names the file and what is wrong with it.
+    """
+    meta = read_meta(path)
+    stop = meta["replay"]["rows"][1]
+    for start, _, name in segments_of(path, meta):
+        number = start - stop
+        try:
+            for part, _ in read_rows(path / name, ring.layout.width, meta["files"][name]["sha256"]):
+                older = min(len(part), max(0, -rows - number))  # than what is wanted
+                if older < len(part):
+                    newer = part[older:]
+                    ring.restore(number + older, newer, np.full(len(newer), RANDOM_POLICY, np.int64))
+                number += len(part)
+        except (OSError, ValueError) as error:
+            raise spoilt(path / name, str(error)) from error
 
 
 def _load_segment(path: Path, name: str, meta: dict[str, Any], ring: Ring, start: int, end: int) -> Segment:

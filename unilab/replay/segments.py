@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from unilab.replay.ring import Ring
 
 _CHUNK = 2 * 2**20  # bytes read, hashed and written at a time
-_NAME = re.compile(r"replay_(\d{12,})_(\d{12,})\.rows")
+_NAME = re.compile(r"replay_(-?\d{11,})_(-?\d{11,})\.rows")  # preloaded rows have negative numbers
 
 Stamp = tuple[int, int, int]
 
