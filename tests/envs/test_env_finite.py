@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from unilab.envs.base import EnvStep
-from unilab.envs.finite import check_finite, check_finite_reset, to_float32
+from unilab.envs.finite import check_finite, check_finite_action, check_finite_reset, to_float32
 from unilab.errors import NonFinite
 
 STEPS = np.array([40, 50, 60])
@@ -60,3 +60,11 @@ def test_the_cast_to_float32_keeps_nan_and_infinities_and_names_what_it_would_lo
     )
     with pytest.raises(NonFinite, match=r"^reward = -1e\+39 is beyond float32's range .* env index 6, step 2"):
         to_float32(np.array([np.inf, -1e39]), "reward", 5, 2)
+
+
+def test_a_bad_action_is_named_with_its_env_and_the_weights_that_chose_it():
+    action = np.zeros((3, 2), np.float32)
+    check_finite_action(action, 7, 10)
+    action[1, 1] = np.inf
+    with pytest.raises(NonFinite, match=r"action\[1\] = inf for env index 11, chosen with weight version 7"):
+        check_finite_action(action, 7, 10)

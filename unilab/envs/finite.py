@@ -36,6 +36,26 @@ def check_finite_reset(obs: Groups, first_env_index: int, steps: NDArray[np.int6
     _check_groups(obs, "reset ", first_env_index, steps)
 
 
+def check_finite_action(action: NDArray[np.float32], version: int, first_env_index: int) -> None:
+    """Raise for the first NaN or infinity of a policy's actions [n, action_dim], before any env gets it.
+
+    Args:
+        action: of all envs.
+        version: of the weights that chose it.
+        first_env_index: run-wide index of the first env.
+
+    Raises:
+        NonFinite: names the dimension, the env and the weights.
+    """
+    if not all_finite(action):
+        env, dimension = _first_bad(action)
+        raise NonFinite(
+            f"action[{dimension}] = {action[env, dimension]} for env index {first_env_index + env}, chosen with weight "
+            f"version {version}: the learner diverged; a lower learning rate, --norm-obs or a smaller reward scale "
+            "often helps"
+        )
+
+
 def to_float32(values: NDArray[Any], what: str, first_env_index: int, step: int) -> NDArray[np.float32]:
     """Cast [n] or [n, columns] to float32; a NaN or infinity that is there already stays.
 

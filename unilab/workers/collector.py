@@ -14,7 +14,7 @@ import torch
 from unilab.algos.base import Policy, PolicySpec
 from unilab.algos.registry import make_policy
 from unilab.envs.base import BatchEnv, Groups, SavesState, closing_env
-from unilab.envs.finite import check_finite, check_finite_reset
+from unilab.envs.finite import check_finite, check_finite_action, check_finite_reset
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeStats
 from unilab.pacing import PHASES, Chunk, ChunkSource, LockstepCollector, Schedule
@@ -92,6 +92,7 @@ class Collector:
         for _ in range(chunk.rounds):
             with self._phase("act"):
                 action = act()
+                check_finite_action(action, version, 0)
             with self._phase("env_step"):
                 step = self._env.step(action)
                 self._env_steps += 1
