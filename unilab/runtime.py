@@ -256,7 +256,7 @@ class Runtime:
             said = (str(error) or type(error).__name__).splitlines()[0]
             code = error.exit_code if isinstance(error, UnilabError) else 1
             self.summary.status, self.summary.reason, self.summary.exit_code = "failed", said, code
-        if self._tick and not isinstance(error, NonFinite):
+        if self._ready and self._tick and not isinstance(error, NonFinite):
             # Whatever goes wrong now must not hide why the run ended.
             with self._noted("no checkpoint was saved"):
                 if not interrupted:
