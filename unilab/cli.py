@@ -188,7 +188,8 @@ def _canonical(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
                 value = rest.pop(0)
             while flag == "--resume-allow" and rest and not rest[0].startswith("-"):
                 value += f" {rest.pop(0)}"
-            given[flag.removeprefix("--")] = value
+            before = f"{given.get('resume-allow', '')} " if flag == "--resume-allow" else ""
+            given[flag.removeprefix("--")] = before + value
         elif value.lower() in ("true", "false"):
             words.append(flag if value.lower() == "true" else _negated(flag))
         else:

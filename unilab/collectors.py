@@ -38,11 +38,18 @@ class CollectorHandle(Protocol):
     def watched_by(self, *waiters: Waiter) -> None:
         """These waiters depend on the collector, also on one that replaces it."""
 
-    def wait_ready(self, waiter: Waiter) -> None:
-        """Return once its envs are built."""
+    def then(self, replaced: Callable[[], None]) -> None:
+        """What is to be called whenever it was replaced."""
 
-    def state(self, waiter: Waiter) -> Mapping[str, Any] | None:
-        """Its state, once it has finished all that was granted; None after its end."""
+    def wait_ready(self, waiter: Waiter) -> bool:
+        """Return once its envs are built: whether they go on with the episodes of an earlier collector."""
+
+    def state(self, waiter: Waiter, limit_s: float | None = None) -> Mapping[str, Any] | None:
+        """Its state between two chunks; None in the middle of one, or after its end.
+
+        Raises:
+            WorkerDied: it died, or did not answer within the limit (None: the stall limit).
+        """
 
     def surviving(self, work: Callable[[], T]) -> T:
         """Do something that waits for the collector; replace one that dies meanwhile as often as is allowed."""
@@ -66,12 +73,22 @@ class SpawnedCollector:
         shared: memory and bells.
         job: its share.
         note: takes a message for the console.
+        interrupted: whether the run was asked to stop; its collector is then not replaced.
     """
 
-    def __init__(self, plan: Plan, shared: Shared, job: CollectorJob, note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        shared: Shared,
+        job: CollectorJob,
+        note: Callable[[str], None],
+        interrupted: Callable[[], bool],
+    ) -> None:
         self._plan = plan
         self._shared = shared
         self._note = note
+        self._interrupted = interrupted
+        self._replaced: Callable[[], None] = lambda: None
         self._waiters: Sequence[Waiter] = ()
         self.restarts = 0
         self._lost = False  # it has died or hangs, and is to be replaced
@@ -88,17 +105,21 @@ class SpawnedCollector:
         """What to watch; none once it was stopped."""
         return self._worker.peers() if self._worker.alive else ()
 
-    def wait_ready(self, waiter: Waiter) -> None:
+    def then(self, replaced: Callable[[], None]) -> None:
         """See ``CollectorHandle``."""
-        self._worker.wait_message("ready", waiter, "its envs", START_S, self._doing)
+        self._replaced = replaced
 
-    def state(self, waiter: Waiter) -> Mapping[str, Any] | None:
+    def wait_ready(self, waiter: Waiter) -> bool:
+        """See ``CollectorHandle``."""
+        return bool(self._worker.wait_message("ready", waiter, "its envs", START_S, self._doing))
+
+    def state(self, waiter: Waiter, limit_s: float | None = None) -> Mapping[str, Any] | None:
         """See ``CollectorHandle``."""
         if not self._worker.alive:
             return None
         self.pacer.ask_state()
-        limit_s = self._plan.cfg.pacing.stall_limit_s
-        state: Mapping[str, Any] = self._worker.wait_message("state", waiter, "its state", limit_s, self._doing)
+        patience_s = self._plan.cfg.pacing.stall_limit_s if limit_s is None else limit_s
+        state: Mapping[str, Any] = self._worker.wait_message("state", waiter, "its state", patience_s, self._doing)
         return state
 
     def surviving(self, work: Callable[[], T]) -> T:
@@ -110,7 +131,7 @@ class SpawnedCollector:
                 return work()
             except WorkerDied as error:
                 limit = self._plan.cfg.max_restarts
-                if self.restarts >= limit:
+                if self.restarts >= limit or self._interrupted():
                     raise
                 self.restarts += 1
                 self._note(f"{error}\ncollector restart {self.restarts} of {limit}: its envs start new episodes")
@@ -146,6 +167,7 @@ class SpawnedCollector:
         self.watched_by(*self._waiters)
         self.wait_ready(self._waiters[0])
         self._lost = False
+        self._replaced()
 
     def _doing(self) -> str:
         return PHASES[self._shared.counters["phase"]]
@@ -181,12 +203,17 @@ class SerialCollector:
     def watched_by(self, *waiters: Waiter) -> None:
         """Nobody else could die."""
 
-    def wait_ready(self, waiter: Waiter) -> None:
-        """It is."""
+    def then(self, replaced: Callable[[], None]) -> None:
+        """It never is."""
 
-    def state(self, waiter: Waiter) -> Mapping[str, Any] | None:
+    def wait_ready(self, waiter: Waiter) -> bool:
         """See ``CollectorHandle``."""
-        return self._collector.state_dict()
+        return self._collector.continued
+
+    def state(self, waiter: Waiter, limit_s: float | None = None) -> Mapping[str, Any] | None:
+        """See ``CollectorHandle``."""
+        between = self._counters["granted"] == self._counters["finished"]
+        return self._collector.state_dict() if between else None
 
     def surviving(self, work: Callable[[], T]) -> T:
         """Do it."""

@@ -153,6 +153,8 @@ def check(cfg: TrainConfig) -> None:
             raise ConfigError(f"{key}={value} must not be negative")
     if cfg.threads != "auto" and cfg.threads < 1:
         raise ConfigError(f"threads={cfg.threads} must be greater than 0, or auto")
+    if cfg.serial and cfg.max_restarts:
+        raise ConfigError(f"max_restarts={cfg.max_restarts} would have no effect in serial mode: there is one process")
     if not math.isfinite(cfg.pacing.utd):
         raise ConfigError(f"utd={cfg.pacing.utd} must be a finite number of updates per env step")
     if cfg.name is not None and (not cfg.name.strip(". ") or "/" in cfg.name):

@@ -1,9 +1,9 @@
 """Who waits for whom: the only place where learner and collector wait for one another.
 
 Lockstep (docs/design.md). P is the prefill, G the rows of a chunk, W(t) = P + t G the cursor once chunk t is
-in. Tick t trains on batch t, drawn from rows [max(0, W(t) + G - capacity), W(t)); meanwhile the collector runs
-chunk t+1 with weight version t-1 exactly. Everything is a function of counters, so one seed gives one result
-however the processes are scheduled. Nothing that is measured at run time takes part.
+in. Tick t trains on batch t, drawn from rows [max(0, W(t) + G - capacity), W(t)), where rows that were preloaded lie
+below 0; meanwhile the collector runs chunk t+1 with weight version t-1 exactly. Everything is a function of counters,
+so one seed gives one result however the processes are scheduled. Nothing that is measured at run time takes part.
 
 The last tick of a run grants nothing. So a run of N ticks ends with W(N) rows and floor(utd (W(N) - P)) updates,
 exactly what was asked for, instead of one chunk more than was trained on.

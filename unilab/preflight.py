@@ -104,7 +104,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
         check_resume(cfg, resume)
         return Plan(cfg, spec, device, threads, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
-    preload = open_replay(cfg.replay_from, row_layout(spec).width) if cfg.replay_from else None
+    preload = open_replay(cfg.replay_from, cfg.env.env, row_layout(spec).width) if cfg.replay_from else None
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:

@@ -147,6 +147,7 @@ class Progress:
             "age_sum": self._age_sum,
             "age_count": self._age_count,
             "rewards_from": list(self._rewards_from or ()),
+            "written": self._written,
         }
 
     def load_state_dict(self, state: Mapping[str, Any], device: torch.device) -> None:
@@ -159,6 +160,7 @@ class Progress:
         self.episodes.load_state_dict(state["episodes"])
         self._metrics.load_state_dict(state["metrics"], device)
         self._age_sum, self._age_count = state["age_sum"], state["age_count"]
+        self._written = int(state["written"])
         if state["rewards_from"]:
             env_steps, reward_sum = state["rewards_from"]
             self._rewards_from = int(env_steps), reward_sum

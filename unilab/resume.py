@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from unilab.checkpoint import find_checkpoint, load_checkpoint, preloadable
+from unilab.checkpoint import find_checkpoint, list_checkpoints, load_checkpoint, preloadable, read_meta
 from unilab.config import TrainConfig, as_plain, overlay
 from unilab.errors import ConfigError, nearest
 
@@ -61,6 +61,7 @@ class Resume:
     checkpoint: Path
     state: Mapping[str, Any]
     notes: tuple[str, ...]  # what was passed over, in words
+    beside: tuple[str, ...]  # all checkpoints that the run had then
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,21 @@ def open_resume(where: str, log_dir: Path) -> Resume:
             "--init-from"
         )
     notes = tuple(f"{path} was passed over: {reason}" for path, reason in found.skipped)
-    return Resume(run_dir, found.path, load_checkpoint(found.path), notes)
+    return Resume(run_dir, found.path, load_checkpoint(found.path), notes, _names(run_dir))
+
+
+def check_unchanged(resume: Resume) -> None:
+    """Refuse to go on where another process has saved since the checkpoint was read; this one holds the lock now.
+
+    Raises:
+        ConfigError: says so.
+    """
+    if _names(resume.run_dir) != resume.beside:
+        raise ConfigError(f"resume: {resume.run_dir} has changed meanwhile, another process ran it; start again")
+
+
+def _names(run_dir: Path) -> tuple[str, ...]:
+    return tuple(path.name for path in list_checkpoints(run_dir / "checkpoints"))
 
 
 def open_weights(where: Path, algo: str) -> Mapping[str, Any]:
@@ -112,7 +127,7 @@ def open_weights(where: Path, algo: str) -> Mapping[str, Any]:
     return learner
 
 
-def open_replay(where: Path, row_width: int) -> Preload:
+def open_replay(where: Path, env: str, row_width: int) -> Preload:
     """The replay that a new run starts with.
 
     Raises:
@@ -121,6 +136,8 @@ def open_replay(where: Path, row_width: int) -> Preload:
     if not where.exists():
         raise ConfigError(f"replay_from={where} does not exist")
     path = find_checkpoint(where.resolve()).path
+    if (made_by := read_meta(path)["env"]) != env:
+        raise ConfigError(f"replay_from={where} holds transitions of env={made_by}, this run is of env={env}")
     return Preload(path, preloadable(path, row_width))
 
 

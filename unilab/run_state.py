@@ -33,7 +33,7 @@ class Parts:
 
 
 def gather(
-    plan: Plan, parts: Parts, *, tick: int, finished: int, collector: Mapping[str, Any] | None
+    plan: Plan, parts: Parts, *, tick: int, finished: int, starts: int, collector: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """A copy of everything but the replay: nested dicts and lists of tensors, numbers and strings.
 
@@ -42,6 +42,7 @@ def gather(
         parts: of the learner's process.
         tick: last finished.
         finished: last chunk whose rows are all in, ``tick`` or the one after it.
+        starts: of collectors so far; the next one draws seeds of its own.
         collector: its state after that chunk; None where it could not be asked.
     """
     policy = parts.learner.policy_module.state_dict()
@@ -52,7 +53,7 @@ def gather(
         "updates": parts.learner.updates,
         "learning_starts": plan.cfg.learning_starts,
         "preloaded": plan.schedule.preloaded,
-        "starts": plan.starts,
+        "starts": starts,
         "wall_time_s": plan.wall_s(),
         "config": dump(plan.cfg),
         # Copies: the entries are views of one buffer, in several dtypes, which torch.save refuses.
@@ -66,12 +67,7 @@ def gather(
 
 
 def restore(plan: Plan, parts: Parts, state: Mapping[str, Any]) -> None:
-    """Put the learner's side back to where ``gather`` was called.
-
-    Raises:
-        ConfigError: the state is of other networks.
-    """
-    parts.learner.load_state_dict(state["learner"])
+    """Put the learner's side back to where ``gather`` was called, but for the learner itself."""
     parts.weights.restore(as_arrays(state["weights"]))
     parts.progress.load_state_dict(state["progress"], plan.device)
     parts.stats.load_state_dict(as_arrays(state["stats"]))
@@ -80,7 +76,7 @@ def restore(plan: Plan, parts: Parts, state: Mapping[str, Any]) -> None:
 def collector_state(state: Mapping[str, Any]) -> dict[str, Any] | None:
     """The collector's part of a saved state, as ``CollectorJob`` takes it."""
     saved = state["collector"]
-    return None if saved is None else {**as_arrays(saved), "policy": saved["policy"]}
+    return None if saved is None else dict(as_arrays(saved))
 
 
 def _on_cpu(value: Any) -> Any:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +25,7 @@ from unilab.evaluation import evaluate_final
 from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
 from unilab.progress import Progress
-from unilab.resume import Resume
+from unilab.resume import Resume, check_unchanged
 from unilab.run_state import Parts, restore
 from unilab.rundir import RunSummary, origin, run_lock, write_meta, write_summary
 from unilab.saving import Saver
@@ -41,11 +40,6 @@ from unilab.telemetry.trace import Tracer, clear_trace, merge_trace
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import Worker
-
-T = TypeVar("T")
-
-STOP_S = 3.0  # a worker that was asked to stop is killed after this time
-START_S = 300.0  # a worker may take this long to import its modules and to build its envs
 
 LEARNER_SPANS = ("wait_batch", "update", "publish", "save")
 """Parts of the learner's time: spans of the main thread that do not nest."""
@@ -63,6 +57,8 @@ def open_runtime(cfg: TrainConfig, resume: Resume | None = None) -> Iterator[Run
     """
     plan = plan_run(cfg, resume)
     with run_lock(plan.run_dir):
+        if resume:
+            check_unchanged(resume)
         rt = Runtime(plan)
         try:
             rt.open()
@@ -98,9 +94,6 @@ class Runtime:
         self._shared = open_shared(plan, self._stack)
         self.ring, self._stats = self._shared.ring, self._shared.stats
         self._stack.enter_context(self._interrupt)
-        (plan.run_dir / "config.yaml").write_text(dump(cfg))
-        about = {"device": str(plan.device), "threads": asdict(plan.threads), "backend": asdict(choose(cfg.env))}
-        write_meta(plan.run_dir, origin() | about)
         if platform.machine() not in ("x86_64", "AMD64"):
             self._console.note(f"{platform.machine()}: the order of shared-memory stores is only ensured on x86-64")
         keep_freed_memory()
@@ -111,6 +104,12 @@ class Runtime:
         )
         if plan.weights is not None:
             self.learner.load_weights(plan.weights)
+        if plan.resume:
+            self.learner.load_state_dict(plan.resume.state["learner"])
+        # Not before: a run that is refused to go on stays as it was.
+        (plan.run_dir / "config.yaml").write_text(dump(cfg))
+        about = {"device": str(plan.device), "threads": asdict(plan.threads), "backend": asdict(choose(cfg.env))}
+        write_meta(plan.run_dir, origin() | about)
         self._state = FlatState(self.learner.policy_module)
         self._block = WeightBlock(self._state.manifest)
         self._stack.callback(self._block.free)
@@ -141,6 +140,7 @@ class Runtime:
         self.collector.watched_by(self._waiter, background)
         copier = make_copier(plan, self._shared, self._console)
         self.pipeline = make_pipeline(plan, self._shared, self.pacer, copier, self._waiter, background, self.trace)
+        self.collector.then(self.pipeline.retry)
         self._stack.callback(self.pipeline.close)
         self._stack.callback(self._shared.ask_stop)  # runs first: who waits must stop before what it waits for closes
         self._ready = True
@@ -149,13 +149,15 @@ class Runtime:
         job = collector_job(self.plan, self._shared, self._block)
         if self.plan.cfg.serial:
             return SerialCollector(self.plan, job, self.trace, self._interrupt, self._show_prefill, self._stack)
-        return SpawnedCollector(self.plan, self._shared, job, self._console.note)
+        return SpawnedCollector(self.plan, self._shared, job, self._console.note, lambda: self.interrupted)
 
     def _open_telemetry(self) -> None:
         plan, cfg, start = self.plan, self.plan.cfg, self.plan.start_steps
+        # What was written out of turn when the run stopped makes room for what is due.
+        written = max(0, int(plan.resume.state["progress"]["written"])) if plan.resume else 0
         files: list[Writer] = [
-            TensorBoardWriter(plan.run_dir, start_steps=start),
-            CsvWriter(plan.run_dir / "progress.csv", start_steps=start),
+            TensorBoardWriter(plan.run_dir, start_steps=written),
+            CsvWriter(plan.run_dir / "progress.csv", start_steps=written),
         ]
         last = plan.schedule.watermark(self.total_ticks)
         reporter = Reporter(self._console, files, total_steps=last)
@@ -181,9 +183,9 @@ class Runtime:
         self._console.header(header(self.plan, self.learner.facts()))
         for warning in self.plan.warnings:
             self._console.note(f"warning: {warning}")
-        self.collector.wait_ready(self._waiter)
+        continued = self.collector.wait_ready(self._waiter)
         if self.plan.resume:
-            return self._go_on(self.plan.resume)
+            return self._go_on(self.plan.resume, continued)
         self.pacer.grant(0)
         self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
@@ -235,8 +237,8 @@ class Runtime:
 
     def finish(self, tick: int) -> None:
         """Save, evaluate the final weights, and say how it went."""
-        self._write_progress(tick, last=True)
         self._save_last(tick, self.plan.cfg.pacing.shutdown_timeout_s if self.interrupted else None)
+        self._write_progress(tick, last=True)  # after the save: a run that goes on writes when it is due
         self.collector.stop()
         if self.interrupted:
             self._end_interrupted()
@@ -256,7 +258,9 @@ class Runtime:
             said = (str(error) or type(error).__name__).splitlines()[0]
             code = error.exit_code if isinstance(error, UnilabError) else 1
             self.summary.status, self.summary.reason, self.summary.exit_code = "failed", said, code
-        if self._ready and self._tick and not isinstance(error, NonFinite):
+        if self._ready and self._tick and not self._between_ticks():
+            self._console.note(f"it failed in the middle of tick {self._tick + 1:,}, which cannot be saved")
+        elif self._ready and self._tick and not isinstance(error, NonFinite):
             # Whatever goes wrong now must not hide why the run ended.
             with self._noted("no checkpoint was saved"):
                 if not interrupted:
@@ -278,7 +282,8 @@ class Runtime:
             with self._noted("the trace is not complete"):
                 merged = merge_trace(self.plan.trace_dir)
                 self.summary.trace = str(merged) if merged else None
-        write_summary(self.plan.run_dir, self.summary)
+        if self._ready or not self.plan.resume:
+            write_summary(self.plan.run_dir, self.summary)
 
     # ------------------------------------------------------------ going on
 
@@ -289,21 +294,26 @@ class Runtime:
         counters["granted"] = counters["finished"] = int(resume.state["finished"])
         self._tick = int(resume.state["tick"])
 
-    def _go_on(self, resume: Resume) -> int:
+    def _go_on(self, resume: Resume, continued: bool) -> int:
         tick, finished = int(resume.state["tick"]), int(resume.state["finished"])
         for note in resume.notes:
             self._console.note(note)
-        if resume.state["collector"] is None or resume.state["collector"]["env"] is None:
-            self._console.note("the state of the envs was not saved: they start new episodes; everything else goes on")
-        self.pipeline.prefetch(tick + 1)
-        if finished > tick:
+        if not continued:
+            self._console.note("the state of the envs is not known: they start new episodes; everything else goes on")
+        if finished > tick:  # before anyone asks for it
             pack_batch(self.plan, self._shared, tick + 1)
-        else:
+        self.pipeline.prefetch(tick + 1)
+        if finished == tick:
             self.grant(tick + 1)
         self._write_progress(tick)
         return tick
 
     # ------------------------------------------------------------ parts
+
+    def _between_ticks(self) -> bool:
+        """Whether learner and rows are where the last finished tick left them: nothing else can be gone on from."""
+        updates = self.schedule.updates_until(self._tick)
+        return self.learner.updates == updates and self._shared.counters["finished"] <= self._tick + 1
 
     def _show_prefill(self) -> None:
         self.progress.add_episodes(self._stats.take_episodes(0))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unilab.assembly import Shared
-from unilab.checkpoint import Checkpoints, list_checkpoints, load_replay
+from unilab.checkpoint import Checkpoints, checkpoint_name, list_checkpoints, load_replay, steps_of
 from unilab.collectors import CollectorHandle
 from unilab.digest import all_finite
 from unilab.errors import NonFinite, WaitTimeout, WorkerDied
@@ -61,9 +61,10 @@ class Saver:
         """
         self._checkpoints.adopt(resume.checkpoint, load_replay(resume.checkpoint, self._shared.ring))
         for later in list_checkpoints(resume.checkpoint.parent):
-            if later.name > resume.checkpoint.name:
-                names = (later.with_name(f"abandoned_{n}_{later.name}") for n in itertools.count(1))
-                later.rename(next(name for name in names if not name.exists()))
+            if steps_of(later) > int(resume.state["env_steps"]):
+                name = checkpoint_name(steps_of(later))
+                names = (later.with_name(f"abandoned_{n}_{name}") for n in itertools.count(1))
+                later.rename(next(path for path in names if not path.exists()))
         self._saved = int(resume.state["tick"])
 
     def save(self, tick: int, patience_s: float | None = None) -> None:
@@ -83,7 +84,8 @@ class Saver:
         self.wait()  # two copies of the state would be one too many
         collector = self._park(min(tick + 1, self._plan.schedule.total_ticks), patience_s)
         finished = self._shared.counters["finished"]
-        state = gather(self._plan, self._parts, tick=tick, finished=finished, collector=collector)
+        starts = self._plan.starts + self._collector.restarts
+        state = gather(self._plan, self._parts, tick=tick, finished=finished, starts=starts, collector=collector)
         if not all_finite(state["learner"]):
             raise NonFinite(f"the learner's state holds a NaN or an infinity at tick {tick:,}; it is not saved")
         self._flat.check()
@@ -135,14 +137,18 @@ class Saver:
         """Wait until nothing is in flight; returns the collector's state, None where it is not to be had."""
         counters, pacer = self._shared.counters, self._collector.pacer
         if patience_s is None:
-            self._collector.surviving(lambda: pacer.wait_finished(chunk, self._waiter))
-            return self._collector.state(self._waiter)
+
+            def parked() -> Mapping[str, Any] | None:
+                pacer.wait_finished(chunk, self._waiter)
+                return self._collector.state(self._waiter)
+
+            return self._collector.surviving(parked)
         # An interrupt has come already: it must not end this wait.
         patient = Waiter(self._shared.learner)
         self._collector.watched_by(self._waiter, patient)
         try:
             limit_s = patience_s if self._collector.alive else 0.0
             patient.wait(lambda: counters["finished"] >= chunk, f"chunk {chunk}", limit_s)
-            return self._collector.state(patient)
+            return self._collector.state(patient, limit_s)
         except (WaitTimeout, WorkerDied):
             return None

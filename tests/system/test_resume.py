@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,11 @@ import pytest
 
 from program import SMALL, Program
 from test_lockstep import config, digests
+from unilab.algos.sac import SAC
+from unilab.cli import parse_run
+from unilab.collectors import SerialCollector
 from unilab.config import TrainConfig
+from unilab.errors import ConfigError, Stopped
 from unilab.resume import open_resume, saved_config
 from unilab.rundir import RunSummary
 from unilab.train import train
@@ -40,20 +46,22 @@ def scalars(run: Path) -> list[dict[str, str]]:
         ]
 
 
+# Serial mode computes the same bits and starts no processes: most cases are about what is computed.
 CASES: dict[str, dict[str, Any]] = {
-    "sac": {"algo": "sac"},
+    "sac, two processes": {"serial": False},
+    "sac": {},
     "td3": {"algo": "td3"},
-    "serial": {"serial": True},
     "utd 0.37, two steps a tick": {"utd": 0.37, "steps_per_tick": 2},
     "utd 2, one env": {"utd": 2.0, "num_envs": 1},
     "episodes of different lengths": {"env_kwargs": {"length_step": 3, "ends": "mixed"}},
     "native": {"env": "InvertedPendulum-v5"},
-    "td3, native": {"env": "Hopper-v5", "algo": "td3"},
+    "td3, native, two processes": {"env": "Hopper-v5", "algo": "td3", "serial": False},
 }
 
 
 def small(log_dir: Path, total_steps: int, changes: dict[str, Any], **more: Any) -> TrainConfig:
-    return config(log_dir, total_steps=total_steps, log_every=150, **changes, **more)
+    # 600 is no multiple of it: what is written out of turn at the end must not stay.
+    return config(log_dir, total_steps=total_steps, log_every=140, **{"serial": True, **changes}, **more)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -69,7 +77,7 @@ def test_a_run_that_was_done_and_goes_on_equals_one_that_never_stopped(tmp_path:
     assert scalars(run_of(both)) == scalars(run_of(whole))
 
 
-@pytest.mark.parametrize("name", ["sac", "utd 0.37, two steps a tick", "episodes of different lengths", "native"])
+@pytest.mark.parametrize("name", ["sac, two processes", "utd 0.37, two steps a tick", "native"])
 def test_a_checkpoint_in_the_middle_goes_on_to_the_same_end(tmp_path: Path, name: str) -> None:
     whole = train(small(tmp_path, 900, CASES[name], save_every=200, keep=0))
     checkpoints = sorted((run_of(whole) / "checkpoints").glob("step_*"))
@@ -84,7 +92,7 @@ def test_a_checkpoint_in_the_middle_goes_on_to_the_same_end(tmp_path: Path, name
 
 def test_a_run_may_go_on_in_the_other_mode(tmp_path: Path) -> None:
     whole = train(small(tmp_path / "whole", 900, {}))
-    half = train(small(tmp_path / "half", 600, {"serial": True}))
+    half = train(small(tmp_path / "half", 600, {}))
 
     assert digests(go_on(run_of(half), total_steps=900, serial=False)) == digests(whole)
 
@@ -105,6 +113,59 @@ def test_the_wall_time_goes_on_and_the_origin_of_every_start_is_kept(tmp_path: P
 
     assert both.wall_time_s > half.wall_time_s
     assert len(json.loads((run_of(both) / "meta.json").read_text())["earlier"]) == 1
+
+
+def test_a_tick_that_failed_in_the_middle_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    update, calls = SAC.update, []
+
+    def fails(self: SAC, batch: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 500:  # the second of three updates of a tick
+            raise RuntimeError("the update fails")
+        return update(self, batch)
+
+    whole = train(small(tmp_path / "whole", 900, {}))
+    monkeypatch.setattr(SAC, "update", fails)
+    with pytest.raises(RuntimeError, match="the update fails"):
+        train(small(tmp_path / "broken", 900, {}, save_every=200))
+    monkeypatch.undo()
+    run = next((tmp_path / "broken").glob("*/*/*_s3"))
+    resume = open_resume(str(run), run)
+
+    assert resume.state["tick"] == (402 - 90) // 3
+    assert digests(go_on(run)) == digests(whole)
+
+
+def test_an_interrupt_in_the_middle_of_a_serial_chunk_forgets_the_envs_but_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_chunk, chunks = SerialCollector._round_done, []
+
+    def stop(self: SerialCollector) -> None:
+        chunks.append(1)
+        if len(chunks) == 200:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise Stopped("interrupted in the middle of a chunk")
+        run_chunk(self)
+
+    monkeypatch.setattr(SerialCollector, "_round_done", stop)
+    stopped = train(small(tmp_path, 900, {"serial": True, "steps_per_tick": 2}))
+    monkeypatch.undo()
+
+    assert stopped.status == "interrupted"
+    resume = open_resume(str(run_of(stopped)), tmp_path)
+    assert resume.state["collector"] is None
+    both = go_on(run_of(stopped))
+    assert (both.env_steps, both.updates) == (900, 810)
+
+
+def test_a_run_that_another_process_went_on_with_meanwhile_is_refused(tmp_path: Path) -> None:
+    half = train(small(tmp_path, 600, {}))
+    early = open_resume(str(run_of(half)), tmp_path)
+    go_on(run_of(half), total_steps=750)
+
+    with pytest.raises(ConfigError, match="has changed meanwhile"):
+        train(dataclasses.replace(saved_config(early), total_steps=900), early)
 
 
 # ------------------------------------------------------------ envs without a state
@@ -130,28 +191,45 @@ def test_plain_envs_start_new_episodes_with_seeds_of_their_own_and_say_so(start:
 
 
 @pytest.fixture
-def done(start: Start) -> Path:
+def done(tmp_path: Path) -> Path:
     """Directory of a run that is over."""
-    program = start("--env", "unilab/Toy-v0", *SMALL, "--learning-starts", "90", "--total-steps", "300")
-    assert program.end() == 0, program.text
-    return (program.log_dir / "latest").resolve()
+    log_dir = ["--log-dir", str(tmp_path), "--env", "unilab/Toy-v0", "--serial", "--evaluation.episodes", "0"]
+    train(parse_run([*log_dir, *SMALL, "--learning-starts", "90", "--total-steps", "300"])[0])
+    return (tmp_path / "latest").resolve()
 
 
 def test_other_values_are_refused_by_name_before_anything_starts(start: Start, done: Path) -> None:
-    more = ("--resume", str(done), "--total-steps", "600")
-    for words, said in [
-        (("--gamma", "0.9"), ["learner.gamma=0.9 (was 0.99)", "--resume-allow learner.gamma"]),
-        (("--num-envs", "2"), ["env.num_envs=2 (was 8)"]),
-        (("--algo", "td3"), ["algo=td3 (was sac)"]),
-        (("--num-envs", "2", "--resume-allow", "num-envs"), ["num_envs cannot differ"]),
-        (("--resume-allow", "gama"), ["unknown key 'gama'", "gamma"]),
-        (("--preset", "sb3"), ["--preset has no place beside --resume"]),
-    ]:
-        program = start(*more, *words)
-        assert program.end() == 2, program.text
-        assert all(word in program.text for word in said), program.text
-        assert "Traceback" not in program.text
+    program = start("--resume", str(done), "--total-steps", "600", "--gamma", "0.9")
+
+    assert program.end() == 2, program.text
+    assert "learner.gamma=0.9 (was 0.99)" in program.text
+    assert "--resume-allow learner.gamma" in program.text
+    assert "Traceback" not in program.text
     assert len(list(done.glob("events.*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--num-envs 2", "env.num_envs=2 .was 8."),
+        ("--algo td3", "algo=td3 .was sac."),
+        ("--num-envs 2 --resume-allow num-envs", "num_envs cannot differ"),
+        ("--gamma 0.9 --tau 0.5 --resume-allow tau", "learner.gamma=0.9"),
+        ("--resume-allow gama", "unknown key 'gama'.*gamma"),
+        ("--preset sb3", "--preset has no place beside --resume"),
+    ],
+)
+def test_what_must_not_differ_is_said(done: Path, words: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parse_run(["--resume", str(done), "--total-steps", "600", *words.split()])
+
+
+def test_several_keys_may_be_allowed_at_once_or_one_by_one(done: Path) -> None:
+    changed = ["--resume", str(done), "--total-steps", "600", "--gamma", "0.9", "--tau", "0.5"]
+    for words in ("--resume-allow gamma tau", "--resume-allow gamma --resume-allow tau"):
+        cfg, resume = parse_run([*changed, *words.split()])
+        assert (cfg.learner.gamma, cfg.learner.tau) == (0.9, 0.5)
+        assert resume is not None
 
 
 def test_a_value_that_is_allowed_to_differ_does(start: Start, done: Path) -> None:

@@ -1,7 +1,7 @@
 """Checkpoints: one self-contained directory each, whole or not there."""
 
 from unilab.checkpoint.find import Found, find_checkpoint
-from unilab.checkpoint.folder import list_checkpoints
+from unilab.checkpoint.folder import checkpoint_name, list_checkpoints, steps_of
 from unilab.checkpoint.load import load_checkpoint, load_replay, preload, preloadable
 from unilab.checkpoint.meta import SCHEMA, read_meta
 from unilab.checkpoint.store import Checkpoints
@@ -11,6 +11,7 @@ __all__ = [
     "SCHEMA",
     "Checkpoints",
     "Found",
+    "checkpoint_name",
     "find_checkpoint",
     "list_checkpoints",
     "load_checkpoint",
@@ -18,5 +19,6 @@ __all__ = [
     "preload",
     "preloadable",
     "read_meta",
+    "steps_of",
     "verify",
 ]

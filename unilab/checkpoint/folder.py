@@ -21,6 +21,11 @@ def checkpoint_name(env_steps: int) -> str:
     return f"step_{env_steps:012d}"
 
 
+def steps_of(path: Path) -> int:
+    """Env steps in the name of a checkpoint's directory, also of one that is being replaced."""
+    return int(path.name.removeprefix(".").removesuffix(".old").rpartition("_")[2])
+
+
 def draft_path(final: Path) -> Path:
     """Where a checkpoint is written before it gets its name."""
     return final.with_name(f".{final.name}.draft")

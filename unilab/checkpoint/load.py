@@ -66,7 +66,7 @@ def preloadable(path: Path, row_width: int) -> int:
     """Rows of a checkpoint's replay that another run of the same row width may start with.
 
     Raises:
-        ConfigError: there are none, or of another width.
+        ConfigError: it holds no replay, or one of another width.
     """
     meta = read_meta(path)
     segments_of(path, meta)

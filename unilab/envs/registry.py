@@ -115,7 +115,7 @@ def make_env(
             evaluation, at its first reset and never again.
         first_index: index of the first of these envs, counted over all collectors of the run.
         role: training or evaluation.
-        restart: how often the run was started before: envs that start anew in a run that goes on get other seeds.
+        restart: collectors of the run before this one: envs that start anew in a run that goes on get other seeds.
         spec: the run's ``probe(cfg)``, so that all processes agree on the metric names; None probes here.
         threads: that the envs may be stepped with.
         log_dir: where a simulator's own log goes, the run directory as a rule; None: nowhere.

@@ -117,6 +117,11 @@ class Pipeline:
         slot.packed = None
         slot.advance(SlotState.FREE)
 
+    def retry(self) -> None:
+        """What made the last fill fail is mended: whoever takes the batch does not hear of it."""
+        if self._thread:
+            self._thread.retry()
+
     def close(self) -> None:
         """End the copy thread and give up the device; safe to call twice."""
         if self._thread:
@@ -161,12 +166,16 @@ class _CopyThread:
         Called again after an error, it lets the thread try once more.
         """
         if self._told:
-            self._error, self._told = None, False
-            self._waiter.bell.ring()
+            self.retry()
         waiter.wait(lambda: self._filled >= tick or self._error is not None, f"batch {tick} from the copy thread")
         if self._error is not None:
             self._told = True
             raise self._error
+
+    def retry(self) -> None:
+        """Forget an error and try again."""
+        self._error, self._told = None, False
+        self._waiter.bell.ring()
 
     def close(self, deadline_s: float = 5.0) -> None:
         """End the thread; it leaves any wait because its ``stopped`` says so or it is idle."""

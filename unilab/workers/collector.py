@@ -51,7 +51,7 @@ class CollectorJob:
     log_dir: Path | None  # of a simulator's own log
     trace_dir: Path | None  # None: no trace
     t0_ns: int  # start of the trace's clock
-    restart: int = 0  # how often the run was started before
+    restart: int = 0  # collectors of the run before this one: seeds and noise are its own
     state: Mapping[str, Any] | None = None  # of the collector that this one continues; None: there is none
 
 
@@ -81,6 +81,8 @@ class Collector:
         self._episodes = EpisodeStats(env.num_envs, env.spec.metric_names)
         self._env_steps = np.zeros(env.num_envs, np.int64)
         self._ended = np.zeros(env.num_envs, np.bool_)
+        self.continued = False
+        """Whether the envs go on with the episodes of an earlier collector."""
         self._obs = self._begin(job.state)
         check_finite_reset(self._obs, 0, self._env_steps)
 
@@ -120,7 +122,8 @@ class Collector:
         return {
             "env": self._env.state() if isinstance(self._env, SavesState) else None,
             "episodes": self._episodes.state_dict(),
-            "policy": dict(self._policy.explore_state()),
+            # Arrays: tensors would travel through shared memory with names, a socket and a thread.
+            "policy": {name: value.numpy() for name, value in self._policy.explore_state().items()},
             "env_steps": self._env_steps.copy(),
             "ended": self._ended.copy(),
         }
@@ -131,11 +134,12 @@ class Collector:
         Where their state is not known, the envs start new episodes; the noise goes on all the same.
         """
         if state is not None:
-            self._policy.load_explore_state(state["policy"])
+            self._policy.load_explore_state({name: torch.from_numpy(x) for name, x in state["policy"].items()})
             self._env_steps[:] = state["env_steps"]
             if state["env"] is not None and isinstance(self._env, SavesState):
                 self._episodes.load_state_dict(state["episodes"])
                 self._ended[:] = state["ended"]
+                self.continued = True
                 return self._env.restore(state["env"])
         self._counters["phase"] = _PHASE["reset"]
         return self._env.reset()
@@ -186,7 +190,8 @@ def collector_main(link: Link, job: CollectorJob) -> None:
     """Entry of a collector process."""
     torch.set_num_threads(job.threads)
     waiter = Waiter(job.bell, lambda: bool(job.counters["stop"]), [link.parent()])
-    trace = Tracer(job.name, run_dir=job.trace_dir, t0_ns=job.t0_ns)
+    name = f"{job.name}-{job.restart}" if job.restart else job.name  # what an earlier one wrote stays
+    trace = Tracer(name, run_dir=job.trace_dir, t0_ns=job.t0_ns)
     with open_collector(job, trace) as collector:
         source = LockstepCollector(
             job.schedule,
@@ -195,7 +200,7 @@ def collector_main(link: Link, job: CollectorJob) -> None:
             job.listeners,
             parked=lambda: link.send("state", collector.state_dict()),
         )
-        link.send("ready")
+        link.send("ready", collector.continued)
         try:
             collect(collector, source, trace)
         finally:
