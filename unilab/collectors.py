@@ -22,7 +22,6 @@ from unilab.workers.collector import open_collector
 T = TypeVar("T")
 
 STOP_S = 3.0  # a worker that was asked to stop is killed after this time
-START_S = 300.0  # a collector may take this long to import its modules and to build its envs
 
 
 class CollectorHandle(Protocol):
@@ -90,7 +89,8 @@ class SpawnedCollector:
 
     def wait_ready(self, waiter: Waiter) -> None:
         """See ``CollectorHandle``."""
-        self._worker.wait_message("ready", waiter, "its envs", START_S, self._doing)
+        limit_s = self._plan.cfg.pacing.start_limit_s
+        self._worker.wait_message("ready", waiter, "its envs (--start-limit)", limit_s, self._doing)
 
     def state(self, waiter: Waiter) -> Mapping[str, Any] | None:
         """See ``CollectorHandle``."""

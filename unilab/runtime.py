@@ -43,7 +43,6 @@ from unilab.workers import Worker
 T = TypeVar("T")
 
 STOP_S = 3.0  # a worker that was asked to stop is killed after this time
-START_S = 300.0  # a worker may take this long to import its modules and to build its envs
 
 LEARNER_SPANS = ("wait_batch", "update", "publish", "save")
 """Parts of the learner's time: spans of the main thread that do not nest."""
