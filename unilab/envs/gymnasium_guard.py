@@ -24,6 +24,7 @@ from unilab.envs.gymnasium_info import metric_value, scalar
 from unilab.envs.gymnasium_make import make_one, one_line
 from unilab.envs.gymnasium_spaces import ActionScale, ObsLayout
 from unilab.envs.gymnasium_spec import check_same
+from unilab.output import keep_output_harmless
 from unilab.spec import EnvSpec
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class MakeGuard:
     def __call__(self) -> Guard:
         """The guard; in another process than the one that made ``self``, that process is prepared first."""
         if os.getpid() != self._parent:  # AsyncVectorEnv also calls this at home, to see the spaces
+            keep_output_harmless()
             _belong_to(self._parent)
         return Guard(self._cfg, self._spec, self._index)
 

@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from unilab.errors import Stopped, UnilabError
+from unilab.output import keep_output_harmless
 from unilab.shm import Bell, Peer
 
 MARKER = "UNILAB_WORKER"
@@ -60,6 +61,7 @@ def child_main(
 ) -> None:
     """Run ``target(link, *args)`` and tell the parent how it failed, if it does."""
     os.setpgid(0, 0)
+    keep_output_harmless()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner decides what Ctrl-C means
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back by the parent until here
     _close_on_exec()
