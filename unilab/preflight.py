@@ -17,7 +17,7 @@ from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budge
 from unilab.config import TrainConfig, check, update_gflop
 from unilab.envs.registry import probe
 from unilab.envs.rollout import EPISODE_COLUMNS
-from unilab.errors import ConfigError
+from unilab.errors import ConfigError, EnvError
 from unilab.pacing import Schedule
 from unilab.replay import HostSlots, Ring, RowLayout
 from unilab.resume import Resume, open_weights
@@ -88,7 +88,12 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     check(cfg)
     device = pick_device(cfg.device)
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
-    spec = probe(cfg.env)
+    try:
+        spec = probe(cfg.env)
+    except SystemExit as error:
+        raise EnvError(
+            f"{cfg.env.env}: it called sys.exit({error.code!r}) when it was made, reset or stepped"
+        ) from error
     check_run_memory(cfg, spec)
     if resume:
         check_resume(cfg, resume)

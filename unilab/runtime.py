@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from unilab.budget import keep_freed_memory
 from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
 from unilab.config import TrainConfig, dump
 from unilab.digest import digest
-from unilab.errors import NonFinite, Stopped, UnilabError, WorkerDied
+from unilab.errors import NonFinite, ResourceError, Stopped, UnilabError, WorkerDied, machine_trouble
 from unilab.evaluation import evaluate_final
 from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
@@ -32,6 +33,7 @@ from unilab.shm import Waiter
 from unilab.telemetry.console import Console
 from unilab.telemetry.csv import CsvWriter
 from unilab.telemetry.every import Every
+from unilab.telemetry.lasting import LastingWriter
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
@@ -90,13 +92,28 @@ class Runtime:
     # ------------------------------------------------------------ opening
 
     def open(self) -> None:
-        """Take shared memory, start the collector, build the learner, open telemetry."""
+        """Take shared memory, start the collector, build the learner, open telemetry.
+
+        Raises:
+            ResourceError: the machine lacks what that needs.
+        """
+        try:
+            self._open()
+        except OSError as error:
+            if trouble := machine_trouble(error):
+                raise ResourceError(f"the run cannot start: {trouble}") from error
+            raise
+
+    def _open(self) -> None:
         plan, cfg = self.plan, self.plan.cfg
         self._shared = open_shared(plan, self._stack)
         self.ring, self._stats = self._shared.ring, self._shared.stats
         self._stack.enter_context(self._interrupt)
-        (plan.run_dir / "config.yaml").write_text(dump(cfg))
-        write_meta(plan.run_dir, origin() | {"device": str(plan.device), "threads": asdict(plan.threads)})
+        try:
+            (plan.run_dir / "config.yaml").write_text(dump(cfg))
+            write_meta(plan.run_dir, origin() | {"device": str(plan.device), "threads": asdict(plan.threads)})
+        except OSError as error:
+            raise ResourceError(f"{plan.run_dir} cannot be written: {error.strerror or error}") from error
         if platform.machine() not in ("x86_64", "AMD64"):
             self._console.note(f"{platform.machine()}: the order of shared-memory stores is only ensured on x86-64")
         keep_freed_memory()
@@ -147,12 +164,15 @@ class Runtime:
 
     def _open_telemetry(self) -> None:
         plan, cfg, start = self.plan, self.plan.cfg, self.plan.start_steps
-        files: list[Writer] = [
-            TensorBoardWriter(plan.run_dir, start_steps=start),
-            CsvWriter(plan.run_dir / "progress.csv", start_steps=start),
+        makers: dict[str, Callable[[int], Writer]] = {
+            "the TensorBoard file": lambda start: TensorBoardWriter(plan.run_dir, start_steps=start),
+            "progress.csv": lambda start: CsvWriter(plan.run_dir / "progress.csv", start_steps=start),
+        }
+        self._files = [
+            LastingWriter(name, make, start_steps=start, note=self._console.note) for name, make in makers.items()
         ]
         last = plan.schedule.watermark(self.total_ticks)
-        reporter = Reporter(self._console, files, total_steps=last)
+        reporter = Reporter(self._console, self._files, total_steps=last)
         self._stack.callback(reporter.close)
         self.metrics = Metrics()
         log_due = Every(cfg.log_every, start_steps=start)
@@ -267,10 +287,27 @@ class Runtime:
         with self._noted("not everything could be closed"):
             self._stack.close()
         if self.plan.trace_dir is not None:
-            with self._noted("the trace is not complete"):
-                merged = merge_trace(self.plan.trace_dir)
-                self.summary.trace = str(merged) if merged else None
-        write_summary(self.plan.run_dir, self.summary)
+            self._merge_trace(self.plan.trace_dir)
+        try:
+            write_summary(self.plan.run_dir, self.summary)
+        except OSError as error:
+            self._lose(f"summary.json could not be written: {error.strerror or error}")
+
+    def _merge_trace(self, run_dir: Path) -> None:
+        try:
+            merged = merge_trace(run_dir)
+            self.summary.trace = str(merged) if merged else None
+            if not merged and self._ready:
+                self._lose("the trace could not be written, or was removed")
+        except OSError as error:
+            self._lose(f"the trace could not be put together: {error.strerror or error}")
+
+    def _lose(self, what: str) -> None:
+        """Something that was asked for is not on disk: exit code 0 would be a lie."""
+        summary = self.summary
+        if summary.status != "failed":
+            summary.reason, summary.exit_code = f"{summary.reason}; {what}", 1
+        self._console.error(what)
 
     # ------------------------------------------------------------ going on
 
@@ -369,8 +406,11 @@ class Runtime:
         newest = self._saver.wait()
         summary.checkpoint = str(newest) if newest else None
         if status != "failed" and (lost := self._saver.lost):
-            summary.reason, summary.exit_code = f"{reason}; {lost}", 1
-            self._console.error(lost)
+            self._lose(lost)
+        for file in self._files:
+            file.close()
+            if file.lost:
+                self._lose(file.lost)
         summary.restarts = self.collector.restarts
         episodes = self.progress.episodes
         summary.env_steps = self.ring.cursor
