@@ -262,7 +262,11 @@ def test_time_in_which_the_learner_itself_was_stopped_is_no_stall(counters, lock
     def stopped():
         clock.now += 500.0
 
-    clock.script = [(0.5, stopped), (505.0, lambda: step(counters)), (520.0, lambda: counters.__setitem__("finished", 5))]
+    clock.script = [
+        (0.5, stopped),
+        (505.0, lambda: step(counters)),
+        (520.0, lambda: counters.__setitem__("finished", 5)),
+    ]
 
     lockstep.wait_finished(5, clock)
     assert clock.now == 520
