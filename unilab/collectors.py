@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
@@ -18,6 +18,7 @@ from unilab.shm import Peer, Waiter
 from unilab.telemetry.trace import Tracer
 from unilab.workers import Collector, CollectorJob, Worker, collector_main
 from unilab.workers.collector import open_collector
+from unilab.workers.plain import Plain
 
 T = TypeVar("T")
 
@@ -133,7 +134,8 @@ class SpawnedCollector:
 
     def _start(self, job: CollectorJob) -> None:
         self._job = job
-        self._worker = Worker(job.name, collector_main, (job,), threads=job.threads, bell=self._shared.learner)
+        sent = replace(job, state=cast(Any, Plain(job.state)))
+        self._worker = Worker(job.name, collector_main, (sent,), threads=job.threads, bell=self._shared.learner)
 
     def _replace(self) -> None:
         """A new collector does the unfinished chunk from its beginning, with fresh episodes."""

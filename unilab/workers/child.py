@@ -17,6 +17,7 @@ from typing import Any
 from unilab.errors import Stopped, UnilabError
 from unilab.output import keep_output_harmless
 from unilab.shm import Bell, Peer
+from unilab.workers.plain import to_bytes
 
 MARKER = "UNILAB_WORKER"
 """Environment variable that a worker and all its descendants carry."""
@@ -43,7 +44,7 @@ class Link:
     def send(self, kind: str, payload: Any = None) -> None:
         """Send a small message to the parent."""
         with contextlib.suppress(BrokenPipeError):
-            self._conn.send((kind, payload))
+            self._conn.send_bytes(to_bytes((kind, payload)))
             self._bell.ring()
 
     def parent(self) -> Peer:
