@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: train test test-slow test-gpu check format bench clean
+.PHONY: train test test-slow test-gpu test-root check format bench clean
 
 train: $(READY)
 	$(BIN)/python scripts/train.py --algo sac $(ARGS)
@@ -21,6 +21,10 @@ test-slow: $(READY)
 # Needs a CUDA device.
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+# Needs root on Linux: each test mounts small or read-only file systems that only its own processes see.
+test-root: $(READY)
+	$(BIN)/python -m pytest -m root $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -306,6 +306,7 @@ def of(**changes):
         "utd": "pacing",
         "steps_per_tick": "pacing",
         "stall_limit_s": "pacing",
+        "start_limit_s": "pacing",
         "episodes": "evaluation",
     }
     cfg = DEFAULT
@@ -328,6 +329,7 @@ def test_the_default_config_passes():
         ({"total_steps": 0}, "total_steps=0 must be greater than 0"),
         ({"steps_per_tick": 0}, "steps_per_tick=0 must be greater than 0"),
         ({"stall_limit_s": 0.0}, r"stall_limit_s=0\.0 must be greater than 0"),
+        ({"start_limit_s": 0.0}, r"start_limit_s=0\.0 must be greater than 0"),
         ({"stall_limit_s": float("nan")}, "stall_limit_s=nan must be greater than 0"),
         ({"batch_size": 0}, "batch_size=0 must be greater than 0"),
         ({"buffer_size": -1}, "buffer_size=-1 must be greater than 0"),

@@ -178,7 +178,7 @@ class Clock:
             happen()
             if condition():
                 return
-        self.now = ends
+        self.now = max(self.now, ends)
         raise WaitTimeout(what)
 
 
@@ -256,6 +256,20 @@ def test_a_slow_collector_that_steps_within_the_limit_is_waited_for(counters, lo
 
     lockstep.wait_finished(5, clock, look)
     assert clock.now == 1200
+
+
+def test_time_in_which_the_learner_itself_was_stopped_is_no_stall(counters, lockstep, clock):
+    def stopped():
+        clock.now += 500.0
+
+    clock.script = [
+        (0.5, stopped),
+        (505.0, lambda: step(counters)),
+        (520.0, lambda: counters.__setitem__("finished", 5)),
+    ]
+
+    lockstep.wait_finished(5, clock)
+    assert clock.now == 520
 
 
 def test_progress_is_looked_at_about_once_a_second(counters, lockstep, clock):

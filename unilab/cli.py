@@ -32,6 +32,7 @@ ALIASES = {
     "--env-id": "--env",
     "--lr": "--learning-rate",
     "--stall-limit": "--stall-limit-s",
+    "--start-limit": "--start-limit-s",
     "--shutdown-timeout": "--shutdown-timeout-s",
 }
 """Names that users of other libraries type."""
@@ -45,7 +46,7 @@ _NOT_FOR_TYRO = ("--algo", "--preset", "--config", "--resume", "--resume-allow")
 _DESCRIPTION = """Train a policy. Underscores and dashes both work; numbers may be written 1e6, 1_000_000 or 1M.
 Also: --preset NAME (sb3: the hyperparameters SB3 users know), --config FILE (repeats a run from its config.yaml),
 --resume RUN|CHECKPOINT|latest (goes on where it stopped; --total-steps stays the total) with --resume-allow KEY ...
-Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --shutdown-timeout."""
+Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --start-limit, --shutdown-timeout."""
 
 _USAGE = """usage: unilab train [OPTIONS]    train a policy
        unilab doctor [OPTIONS]   look at the machine, the env and the config of such a run first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
@@ -18,11 +18,11 @@ from unilab.shm import Peer, Waiter
 from unilab.telemetry.trace import Tracer
 from unilab.workers import Collector, CollectorJob, Worker, collector_main
 from unilab.workers.collector import open_collector
+from unilab.workers.plain import Plain
 
 T = TypeVar("T")
 
 STOP_S = 3.0  # a worker that was asked to stop is killed after this time
-START_S = 300.0  # a collector may take this long to import its modules and to build its envs
 
 
 class CollectorHandle(Protocol):
@@ -111,7 +111,8 @@ class SpawnedCollector:
 
     def wait_ready(self, waiter: Waiter) -> bool:
         """See ``CollectorHandle``."""
-        return bool(self._worker.wait_message("ready", waiter, "its envs", START_S, self._doing))
+        limit_s = self._plan.cfg.pacing.start_limit_s
+        return bool(self._worker.wait_message("ready", waiter, "its envs (--start-limit)", limit_s, self._doing))
 
     def state(self, waiter: Waiter, limit_s: float | None = None) -> Mapping[str, Any] | None:
         """See ``CollectorHandle``."""
@@ -154,7 +155,8 @@ class SpawnedCollector:
 
     def _start(self, job: CollectorJob) -> None:
         self._job = job
-        self._worker = Worker(job.name, collector_main, (job,), threads=job.threads, bell=self._shared.learner)
+        sent = replace(job, state=cast(Any, Plain(job.state)))
+        self._worker = Worker(job.name, collector_main, (sent,), threads=job.threads, bell=self._shared.learner)
 
     def _replace(self) -> None:
         """A new collector does the unfinished chunk from its beginning, with fresh episodes."""

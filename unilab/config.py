@@ -129,6 +129,7 @@ def check(cfg: TrainConfig) -> None:
         "steps_per_tick": cfg.pacing.steps_per_tick,
         "utd": cfg.pacing.utd,
         "stall_limit_s": cfg.pacing.stall_limit_s,
+        "start_limit_s": cfg.pacing.start_limit_s,
         "shutdown_timeout_s": cfg.pacing.shutdown_timeout_s,
         "batch_size": cfg.replay.batch_size,
         "buffer_size": cfg.replay.buffer_size,

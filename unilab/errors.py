@@ -15,6 +15,7 @@ UnilabError
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -62,6 +63,28 @@ class WorkerDied(UnilabError):
     """A worker process ended or raised; the message carries its traceback or signal."""
 
     exit_code = 70
+
+
+_MACHINE = {
+    errno.ENOSPC: "",
+    errno.EDQUOT: "",
+    errno.EFBIG: "; see `ulimit -f`",
+    errno.EROFS: "",
+    errno.EIO: "",
+    errno.ESTALE: "",
+    errno.EMFILE: "; raise `ulimit -n`",
+    errno.ENFILE: "; see `sysctl fs.file-max`",
+    errno.ENOMEM: "",
+    errno.EAGAIN: "; see `ulimit -u`",
+}
+"""Errors that say something about the machine, not about a program: what to do, where that is not plain."""
+
+
+def machine_trouble(error: OSError) -> str | None:
+    """The sentence for an error of the machine, which a traceback would not explain; None for any other error."""
+    if error.errno not in _MACHINE:
+        return None
+    return f"{error.strerror}{f' ({error.filename})' if error.filename else ''}{_MACHINE[error.errno]}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -64,14 +64,15 @@ def evaluate_final(
         worker = Worker("evaluator-0", evaluator_main, (job, counters), threads=job.threads, bell=bell)
         stack.callback(worker.stop, STOP_S)
         started(worker)
-        wait_while_alive(
-            Waiter(bell, stopped, worker.peers()),
-            lambda: worker.received("result"),
-            lambda: counters["rounds"],
-            "the final evaluation",
-            who=f"evaluator-0 (pid {worker.pid})",
-            stall_limit_s=plan.cfg.pacing.stall_limit_s,
-        )
+        waiter, pacing = Waiter(bell, stopped, worker.peers()), plan.cfg.pacing
+
+        def wait(condition: Callable[[], bool], what: str, limit_s: float) -> None:
+            who = f"evaluator-0 (pid {worker.pid})"
+            wait_while_alive(waiter, condition, lambda: counters["rounds"], what, who=who, stall_limit_s=limit_s)
+
+        # Imports and the making of envs are no stall; the first step is seen within a second, nobody rings for it.
+        wait(lambda: counters["rounds"] > 0 or worker.received("result"), "its first step", pacing.start_limit_s)
+        wait(lambda: worker.received("result"), "the final evaluation", pacing.stall_limit_s)
         result: EvaluationResult = worker.take_message("result")
         return result
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks to stop and save, the second ends at once."""
+"""Ctrl-C, SIGTERM and a terminal that is closed: the first asks to stop and save, the second ends at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ECHO_S = 0.1
 """The same signal again within this time is the first one: the terminal signals the whole group, and a launcher in it
@@ -46,7 +46,7 @@ class Interrupt:
     def __enter__(self) -> Interrupt:
         # Python runs handlers in the main thread only; elsewhere (a notebook's worker) the caller keeps its own.
         self._before = (
-            {number: signal.signal(number, self._handle) for number in _SIGNALS}
+            {number: signal.signal(number, self._handle) for number in SIGNALS if not _from_nohup(number)}
             if threading.current_thread() is threading.main_thread()
             else {}
         )
@@ -62,6 +62,12 @@ class Interrupt:
             self._came_s = time.monotonic()
             self.signal = signal.Signals(number)
             self._on_first()
-        elif number != self.signal or self.age_s() >= _ECHO_S:
+        elif number != signal.SIGHUP and (number != self.signal or self.age_s() >= _ECHO_S):
+            # A closed terminal, its shell and its launcher may all hang up, one after the other.
             self._on_second()
             os._exit(128 + number)
+
+
+def _from_nohup(number: signal.Signals) -> bool:
+    """Whether the run is to go on when its terminal is closed."""
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

@@ -7,6 +7,8 @@ import signal
 import sys
 from types import FrameType
 
+from unilab.output import keep_output_harmless
+
 
 def main() -> int:
     """``unilab ...``; returns the exit code."""
@@ -19,6 +21,7 @@ def train_main() -> int:
 
 
 def _run(name: str) -> int:
+    keep_output_harmless()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     from unilab import cli

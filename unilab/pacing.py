@@ -27,6 +27,10 @@ Look = Callable[[], None]
 
 _LOOK_S = 1.0
 
+_LONGEST_TURN_S = 2 * _LOOK_S
+"""More than this from one look to the next: the waiting process was stopped itself, perhaps together with the one that
+it waits for (SIGSTOP, a paused container). No stall limit counts that time."""
+
 COUNTERS = ("stop", "granted", "parked", "phase", "rounds", "finished")
 """What learner and collector share: the learner writes the first three, the collector the others."""
 
@@ -44,6 +48,8 @@ class PacingConfig:
     """Steps of each env per tick; a tick is one grant, one batch, one weight publication."""
     stall_limit_s: float = 60.0
     """Seconds without a step from a collector before the run ends."""
+    start_limit_s: float = 300.0
+    """Seconds that a worker may take to import its modules and to make and reset its envs."""
     shutdown_timeout_s: float = 5.0
     """Seconds that an interrupted run waits for the chunk that is being collected; then it saves and ends without."""
 
@@ -312,18 +318,19 @@ def wait_while_alive(
     """
     if condition():
         return
-    seen, since = rounds(), time.monotonic()
+    seen, quiet_s, looked = rounds(), 0.0, time.monotonic()
     while True:
         try:
-            left_s = stall_limit_s - (time.monotonic() - since)
-            waiter.wait(condition, what, max(0.0, min(_LOOK_S, left_s)))
+            waiter.wait(condition, what, max(0.0, min(_LOOK_S, stall_limit_s - quiet_s)))
             return
         except WaitTimeout:
             if look:
                 look()
+        now = time.monotonic()
+        quiet_s, looked = quiet_s + min(now - looked, _LONGEST_TURN_S), now
         if rounds() != seen:
-            seen, since = rounds(), time.monotonic()
-        elif (quiet_s := time.monotonic() - since) >= stall_limit_s:
+            seen, quiet_s = rounds(), 0.0
+        elif quiet_s >= stall_limit_s:
             raise WorkerDied(
                 f"no data from {who} for {quiet_s:.0f} s, while waiting for {what}: it is stuck in {doing()} or "
                 f"stopped (round {seen}); if its steps are that slow, raise --stall-limit"

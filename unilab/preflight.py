@@ -20,7 +20,7 @@ from unilab.config import TrainConfig, check, update_gflop
 from unilab.envs.choice import choose
 from unilab.envs.registry import probe
 from unilab.envs.rollout import EPISODE_COLUMNS
-from unilab.errors import ConfigError
+from unilab.errors import ConfigError, EnvError
 from unilab.pacing import Schedule
 from unilab.replay import HostSlots, Ring, RowLayout
 from unilab.resume import Preload, Resume, open_replay, open_weights
@@ -97,7 +97,12 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     device = pick_device(cfg.device)
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
     warnings = warnings_of(machine_findings(cfg, threads, device))
-    spec = probe(cfg.env)
+    try:
+        spec = probe(cfg.env)
+    except SystemExit as error:
+        raise EnvError(
+            f"{cfg.env.env}: it called sys.exit({error.code!r}) when it was made, reset or stepped"
+        ) from error
     check_run_memory(cfg, spec)
     warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(spec)))
     if resume:

@@ -25,6 +25,7 @@ FREE = frozenset(
         "trace",
         "serial",
         "pacing.stall_limit_s",
+        "pacing.start_limit_s",
         "pacing.shutdown_timeout_s",
         "evaluation.episodes",
         "evaluation.max_episode_steps",

@@ -79,9 +79,12 @@ def run_lock(run_dir: Path) -> Iterator[None]:
     """Keep other processes from running in this directory; the kernel lets go when this one ends, however it ends.
 
     Raises:
-        ConfigError: another process does.
+        ConfigError: another process does, or the directory cannot be written.
     """
-    descriptor = os.open(run_dir / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        descriptor = os.open(run_dir / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise ConfigError(f"{run_dir} cannot be written: {error.strerror}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,8 +100,13 @@ def run_lock(run_dir: Path) -> Iterator[None]:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write strict JSON through a dotted draft, so that readers never see half of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(_strict(content), indent=2, allow_nan=False) + "\n")
-    os.replace(draft, path)
+    try:
+        draft.write_text(json.dumps(_strict(content), indent=2, allow_nan=False) + "\n")
+        os.replace(draft, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
 
 
 def write_meta(run_dir: Path, content: dict[str, Any]) -> None:
@@ -111,7 +119,12 @@ def write_meta(run_dir: Path, content: dict[str, Any]) -> None:
 
 
 def write_summary(run_dir: Path, summary: RunSummary) -> None:
-    """Write ``summary.json``."""
+    """Write ``summary.json``, also where the run's directory has vanished meanwhile.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    run_dir.mkdir(parents=True, exist_ok=True)
     write_json(run_dir / "summary.json", asdict(summary))
 
 

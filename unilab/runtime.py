@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
 from unilab.config import TrainConfig, dump
 from unilab.digest import digest
 from unilab.envs.choice import choose
-from unilab.errors import NonFinite, Stopped, UnilabError, WorkerDied
+from unilab.errors import NonFinite, ResourceError, Stopped, UnilabError, WorkerDied, machine_trouble
 from unilab.evaluation import evaluate_final
 from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
@@ -33,6 +34,7 @@ from unilab.shm import Waiter
 from unilab.telemetry.console import Console
 from unilab.telemetry.csv import CsvWriter
 from unilab.telemetry.every import Every
+from unilab.telemetry.lasting import LastingWriter
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
@@ -89,7 +91,19 @@ class Runtime:
     # ------------------------------------------------------------ opening
 
     def open(self) -> None:
-        """Take shared memory, start the collector, build the learner, open telemetry."""
+        """Take shared memory, start the collector, build the learner, open telemetry.
+
+        Raises:
+            ResourceError: the machine lacks what that needs.
+        """
+        try:
+            self._open()
+        except OSError as error:
+            if trouble := machine_trouble(error):
+                raise ResourceError(f"the run cannot start: {trouble}") from error
+            raise
+
+    def _open(self) -> None:
         plan, cfg = self.plan, self.plan.cfg
         self._shared = open_shared(plan, self._stack)
         self.ring, self._stats = self._shared.ring, self._shared.stats
@@ -107,9 +121,12 @@ class Runtime:
         if plan.resume:
             self.learner.load_state_dict(plan.resume.state["learner"])
         # Not before: a run that is refused to go on stays as it was.
-        (plan.run_dir / "config.yaml").write_text(dump(cfg))
         about = {"device": str(plan.device), "threads": asdict(plan.threads), "backend": asdict(choose(cfg.env))}
-        write_meta(plan.run_dir, origin() | about)
+        try:
+            (plan.run_dir / "config.yaml").write_text(dump(cfg))
+            write_meta(plan.run_dir, origin() | about)
+        except OSError as error:
+            raise ResourceError(f"{plan.run_dir} cannot be written: {error.strerror or error}") from error
         self._state = FlatState(self.learner.policy_module)
         self._block = WeightBlock(self._state.manifest)
         self._stack.callback(self._block.free)
@@ -155,12 +172,15 @@ class Runtime:
         plan, cfg, start = self.plan, self.plan.cfg, self.plan.start_steps
         # What was written out of turn when the run stopped makes room for what is due.
         written = max(0, int(plan.resume.state["progress"]["written"])) if plan.resume else 0
-        files: list[Writer] = [
-            TensorBoardWriter(plan.run_dir, start_steps=written),
-            CsvWriter(plan.run_dir / "progress.csv", start_steps=written),
+        makers: dict[str, Callable[[int], Writer]] = {
+            "the TensorBoard file": lambda start: TensorBoardWriter(plan.run_dir, start_steps=start),
+            "progress.csv": lambda start: CsvWriter(plan.run_dir / "progress.csv", start_steps=start),
+        }
+        self._files = [
+            LastingWriter(name, make, start_steps=written, note=self._console.note) for name, make in makers.items()
         ]
         last = plan.schedule.watermark(self.total_ticks)
-        reporter = Reporter(self._console, files, total_steps=last)
+        reporter = Reporter(self._console, self._files, total_steps=last)
         self._stack.callback(reporter.close)
         self.metrics = Metrics()
         log_due = Every(cfg.log_every, start_steps=start)
@@ -279,11 +299,29 @@ class Runtime:
         with self._noted("not everything could be closed"):
             self._stack.close()
         if self.plan.trace_dir is not None:
-            with self._noted("the trace is not complete"):
-                merged = merge_trace(self.plan.trace_dir)
-                self.summary.trace = str(merged) if merged else None
-        if self._ready or not self.plan.resume:
+            self._merge_trace(self.plan.trace_dir)
+        if self.plan.resume and not self._ready:
+            return  # refused: the run stays as it was
+        try:
             write_summary(self.plan.run_dir, self.summary)
+        except OSError as error:
+            self._lose(f"summary.json could not be written: {error.strerror or error}")
+
+    def _merge_trace(self, run_dir: Path) -> None:
+        try:
+            merged = merge_trace(run_dir)
+            self.summary.trace = str(merged) if merged else None
+            if not merged and self._ready:
+                self._lose("the trace could not be written, or was removed")
+        except OSError as error:
+            self._lose(f"the trace could not be put together: {error.strerror or error}")
+
+    def _lose(self, what: str) -> None:
+        """Something that was asked for is not on disk: exit code 0 would be a lie."""
+        summary = self.summary
+        if summary.status != "failed":
+            summary.reason, summary.exit_code = f"{summary.reason}; {what}", 1
+        self._console.error(what)
 
     # ------------------------------------------------------------ going on
 
@@ -387,8 +425,11 @@ class Runtime:
         newest = self._saver.wait()
         summary.checkpoint = str(newest) if newest else None
         if status != "failed" and (lost := self._saver.lost):
-            summary.reason, summary.exit_code = f"{reason}; {lost}", 1
-            self._console.error(lost)
+            self._lose(lost)
+        for file in self._files:
+            file.close()
+            if file.lost:
+                self._lose(file.lost)
         summary.restarts = self.collector.restarts
         episodes = self.progress.episodes
         summary.env_steps = self.ring.cursor

@@ -6,7 +6,7 @@ import sys
 import traceback
 
 from unilab.config import TrainConfig
-from unilab.errors import UnilabError
+from unilab.errors import UnilabError, machine_trouble
 from unilab.resume import Resume
 from unilab.telemetry.console import Console
 from unilab.train import train
@@ -24,6 +24,12 @@ def run(cfg: TrainConfig, resume: Resume | None = None) -> int:
     except UnilabError as error:
         console.error(str(error))
         return error.exit_code
+    except OSError as error:
+        console.error(machine_trouble(error) or traceback.format_exc())
+        return 1
     except Exception:
         console.error(traceback.format_exc())
+        return 1
+    except SystemExit as error:  # of an env that is stepped in this process; its exit code is not ours
+        console.error(f"sys.exit({error.code!r}) was called by the env or a library\n{traceback.format_exc()}")
         return 1

@@ -250,6 +250,20 @@ def test_rings_do_not_put_the_deadline_off(bell):
         Waiter(bell).wait(ring_and_refuse, "data", deadline_s=0.05)
 
 
+def test_time_in_which_the_waiter_itself_was_stopped_counts_for_no_deadline(bell, monkeypatch):
+    clock = iter([0.0, 0.0, 500.0, 500.5, 501.9])  # stopped in its first sleep
+    looks = iter([False, False, False, False, True])
+    monkeypatch.setattr("unilab.shm.signals.time.monotonic", lambda: next(clock))
+    bell.ring()  # no sleep is long
+
+    def look():
+        bell.ring()
+        return next(looks)
+
+    Waiter(bell).wait(look, "data", deadline_s=5.0)
+    assert list(clock) == []
+
+
 def test_data_that_is_there_wins_over_a_deadline_that_has_passed(bell):
     Waiter(bell).wait(lambda: True, "data", deadline_s=-1.0)
 

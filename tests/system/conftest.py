@@ -18,10 +18,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start a program with these words; whatever is left of it is killed after the test."""
     programs: list[Program] = []
 
-    def start_program(*words: str) -> Program:
+    def start_program(*words: str, **how: str) -> Program:
         folder = tmp_path / f"log{len(programs)}"
         folder.mkdir()
-        programs.append(Program(folder, words))
+        programs.append(Program(folder, words, **how))
         return programs[-1]
 
     segments = set(os.listdir("/dev/shm"))

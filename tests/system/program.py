@@ -17,15 +17,31 @@ SMALL = ["--hidden", "16", "16", "--batch-size", "16", "--threads", "1", "--buff
 
 
 class Program:
-    """One run of ``scripts/train.py``."""
+    """One run of ``scripts/train.py``.
 
-    def __init__(self, log_dir: Path, words: Sequence[str]) -> None:
+    Args:
+        log_dir: of the run, and the folder that it starts in; what it prints is in ``console.txt`` there.
+        words: options.
+        shell: bash text that runs the program as ``"$@"``, with ``exec`` so that its process is the watched one.
+    """
+
+    def __init__(self, log_dir: Path, words: Sequence[str], shell: str = 'exec "$@"') -> None:
         self.log_dir = log_dir
         self.output = log_dir / "console.txt"
         environment = os.environ | {"PYTHONPATH": str(ENVS), "SAMPLE_ENV_OUT": str(log_dir)}
         with open(self.output, "wb") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, str(REPOSITORY / "scripts/train.py"), "--log-dir", str(log_dir), *words],
+                [
+                    "bash",
+                    "-c",
+                    shell,
+                    "bash",
+                    sys.executable,
+                    str(REPOSITORY / "scripts/train.py"),
+                    "--log-dir",
+                    str(log_dir),
+                    *words,
+                ],
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 cwd=log_dir,

@@ -303,8 +303,8 @@ def test_no_option_is_without_proof() -> None:
     proven |= {"env.backend"}
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.episodes"}
     proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}
-    # The first two in test_endings, the third in test_restarts.
-    proven |= {"evaluation.max_episode_steps", "pacing.shutdown_timeout_s", "max_restarts"}
+    # The first two in test_endings, then test_restarts and test_faults_env.
+    proven |= {"evaluation.max_episode_steps", "pacing.shutdown_timeout_s", "max_restarts", "pacing.start_limit_s"}
 
     assert proven == set(leaves(TrainConfig()))
 

@@ -27,6 +27,7 @@ from unilab.envs.gymnasium_spaces import ActionScale, ObsLayout
 from unilab.envs.gymnasium_spec import check_same
 from unilab.envs.module_id import one_line
 from unilab.envs.mujoco_log import log_to
+from unilab.output import keep_output_harmless
 from unilab.spec import EnvSpec
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class MakeGuard:
     def __call__(self) -> Guard:
         """The guard; in another process than the one that made ``self``, that process is prepared first."""
         if os.getpid() != self._parent:  # AsyncVectorEnv also calls this at home, to see the spaces
+            keep_output_harmless()
             _belong_to(self._parent)
         return Guard(self._cfg, self._spec, self._index, self._log_dir)
 

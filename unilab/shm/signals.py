@@ -30,6 +30,10 @@ _LONGEST_SLEEP_S = 1.0
 """A signal that arrives in the instant before the sleep interrupts nothing, and Python runs its handler only after
 the sleep: so no sleep is long."""
 
+_LONGEST_TURN_S = 2 * _LONGEST_SLEEP_S
+"""More than this from one look to the next: this process was stopped itself (SIGSTOP, a paused container), perhaps
+together with what it waits for. That is nobody's delay, so a deadline does not count it."""
+
 
 class Bell:
     """Wakes its one owner; rung by anyone who holds it, also from a signal handler."""
@@ -123,7 +127,8 @@ class Waiter:
         Args:
             condition: cheap and free of side effects.
             what: what is awaited, for the error text.
-            deadline_s: seconds from now, or None to rely on stop and death alone.
+            deadline_s: seconds from now in which this process is not stopped itself, or None to rely on stop and
+                death alone.
 
         Raises:
             Stopped: the run was asked to stop.
@@ -132,11 +137,13 @@ class Waiter:
         """
         if condition():
             return
-        started = time.monotonic()
+        waited_s, looked = 0.0, time.monotonic()
         while True:
             if self._stopped():
                 raise Stopped(f"stopped while waiting for {what}")
-            left = None if deadline_s is None else deadline_s - (time.monotonic() - started)
+            now = time.monotonic()
+            waited_s, looked = waited_s + min(now - looked, _LONGEST_TURN_S), now
+            left = None if deadline_s is None else deadline_s - waited_s
             if left is not None and left <= 0:
                 raise WaitTimeout(f"waited {deadline_s:g} s for {what}")
             sleep_s = _LONGEST_SLEEP_S if left is None else min(left, _LONGEST_SLEEP_S)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
+
+from unilab.telemetry.linked import check_linked
 
 STEPS = "env_steps"
 
@@ -42,32 +45,47 @@ class CsvWriter:
         """Add one row; columns without a value stay empty.
 
         Raises:
-            OSError: the file cannot be written.
+            OSError: the file cannot be written, or was removed; the writer is then closed, without half a row.
             ValueError: the writer is closed.
         """
         if self._file is None:
             raise ValueError(f"{self._path} is closed")
+        check_linked(self._file, self._path)
         new = [name for name in scalars if name not in self._columns]
         if new:
             self._columns += new
             self._rewrite(_read(self._path)[1])
         row = {name: repr(float(value)) for name, value in scalars.items()} | {STEPS: str(env_steps)}
-        self._file.write(_line([row.get(name, "") for name in self._columns]))
-        self._file.flush()
+        size = os.fstat(self._file.fileno()).st_size
+        try:
+            self._file.write(_line([row.get(name, "") for name in self._columns]))
+            self._file.flush()
+        except OSError:
+            # What the disk took of the row goes; closing first, because what is still buffered would follow.
+            with contextlib.suppress(OSError):
+                self.close()
+            with contextlib.suppress(OSError):
+                os.truncate(self._path, size)
+            raise
 
     def close(self) -> None:
         """Close; idempotent."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _rewrite(self, rows: list[dict[str, str]]) -> None:
         self.close()
         aside = self._path.with_name(self._path.name + ".tmp")
-        with open(aside, "w", encoding="utf-8", newline="") as out:
-            out.write(_line(self._columns))
-            out.writelines(_line([row.get(name, "") for name in self._columns]) for row in rows)
-        os.replace(aside, self._path)
+        try:
+            with open(aside, "w", encoding="utf-8", newline="") as out:
+                out.write(_line(self._columns))
+                out.writelines(_line([row.get(name, "") for name in self._columns]) for row in rows)
+            os.replace(aside, self._path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise
         self._file = open(self._path, "a", encoding="utf-8", newline="")  # noqa: SIM115 - closed by close()
 
 

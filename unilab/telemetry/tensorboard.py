@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from unilab.telemetry.linked import check_linked
+
 FLOAT32_MAX = 3.4028234e38  # False for NaN and infinities too
 
 
@@ -69,6 +71,7 @@ class TensorBoardWriter:
             return
         if self._file is None:
             self._file = self._open()
+        check_linked(self._file, Path(self._file.name))
         self._last_step.update(dict.fromkeys(due, env_steps))
         self._file.write(_record(_scalar_event(env_steps, due)))
         if self._clock() >= self._flush_at_s:

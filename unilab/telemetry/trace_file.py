@@ -13,6 +13,7 @@ import numbers
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 
 PARTS = ".trace"
@@ -25,8 +26,10 @@ class PartFile:
 
     def __init__(self, run_dir: Path, process: str, max_bytes: int) -> None:
         folder = run_dir / PARTS
-        folder.mkdir(parents=True, exist_ok=True)
-        self._file = open(folder / f"{process}.jsonl", "wb", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file: FileIO | None = None  # where it cannot be opened, all events are dropped
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = open(folder / f"{process}.jsonl", "wb", buffering=0)  # noqa: SIM115 - closed by close()
         self._lock = threading.Lock()
         self._left = max_bytes
         self._ids = f'"pid":{os.getpid()},"tid":{threading.get_native_id()}'
@@ -38,25 +41,27 @@ class PartFile:
         data = "".join(lines).encode()
         with self._lock:
             # Once something is lost, all that follows is: no event may claim that a gap was quiet.
-            if self.dropped or self._file.closed or len(data) > self._left or not self._append(data):
+            if self.dropped or len(data) > self._left or not self._append(data):
                 self.dropped += len(lines)
             self._left -= len(data)
 
     def close(self, now_us: float) -> None:
         """Close; a part that was cut ends with an instant that says so, at ``now_us``."""
         with self._lock:
-            if self._file.closed:
+            if self._file is None:
                 return
             if self.dropped:
                 notice = quote(f"trace cut: {self.dropped} events dropped")
                 # The newline first: what a full disk left of the line before must not swallow the notice.
                 self._append(b"\n" + event("i", notice, now_us, self._ids, ',"s":"p"').encode())
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
 
     def _append(self, data: bytes) -> bool:
         """A full disk ends the trace, not the run; the loss is counted and shown."""
         try:
-            return self._file.write(data) == len(data)
+            return self._file is not None and self._file.write(data) == len(data)
         except OSError:
             return False
 
@@ -102,22 +107,30 @@ def merge_trace(run_dir: Path) -> Path | None:
 
     The processes that wrote the parts have ended. Lines that are no event (cut by a kill or a full disk) are
     left out. An older ``trace.json`` is replaced.
+
+    Raises:
+        OSError: it cannot be written; the parts stay.
     """
     folder = run_dir / PARTS
     parts = sorted(folder.glob("*.jsonl"))
     if not parts:
         return None
     aside = folder / "merged"
-    with open(aside, "w", encoding="ascii") as out:
-        out.write('{"displayTimeUnit":"ms","traceEvents":[')
-        separator = "\n"
-        for part in parts:
-            for line in _events(part):
-                out.write(separator + line)
-                separator = ",\n"
-        out.write("\n]}\n")
     target = run_dir / "trace.json"
-    os.replace(aside, target)
+    try:
+        with open(aside, "w", encoding="ascii") as out:
+            out.write('{"displayTimeUnit":"ms","traceEvents":[')
+            separator = "\n"
+            for part in parts:
+                for line in _events(part):
+                    out.write(separator + line)
+                    separator = ",\n"
+            out.write("\n]}\n")
+        os.replace(aside, target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise
     for part in parts:
         part.unlink()
     with contextlib.suppress(OSError):  # another file in there is not ours to remove

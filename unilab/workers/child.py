@@ -15,7 +15,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from unilab.errors import Stopped, UnilabError
+from unilab.output import keep_output_harmless
 from unilab.shm import Bell, Peer
+from unilab.workers.plain import to_bytes
 
 MARKER = "UNILAB_WORKER"
 """Environment variable that a worker and all its descendants carry."""
@@ -42,7 +44,7 @@ class Link:
     def send(self, kind: str, payload: Any = None) -> None:
         """Send a small message to the parent."""
         with contextlib.suppress(BrokenPipeError):
-            self._conn.send((kind, payload))
+            self._conn.send_bytes(to_bytes((kind, payload)))
             self._bell.ring()
 
     def parent(self) -> Peer:
@@ -60,6 +62,7 @@ def child_main(
 ) -> None:
     """Run ``target(link, *args)`` and tell the parent how it failed, if it does."""
     os.setpgid(0, 0)
+    keep_output_harmless()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner decides what Ctrl-C means
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back by the parent until here
     _close_on_exec()
