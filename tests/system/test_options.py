@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-from unilab.algos.sac import SAC
 from unilab.checkpoint import list_checkpoints, read_meta
 from unilab.config import TrainConfig, overlay
 from unilab.errors import ConfigError, WorkerDied
@@ -262,25 +261,17 @@ def test_stall_limit_is_how_long_a_quiet_collector_is_awaited(tmp_path: Path) ->
 def test_what_goes_wrong_after_a_failure_does_not_hide_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    update, calls = SAC.update, []
-
-    def fails(self: Any, batch: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 20:
-            raise ValueError("the update fails")
-        return update(self, batch)
-
     def full(*_: Any, **__: Any) -> None:
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(SAC, "update", fails)
     monkeypatch.setattr("unilab.checkpoint.Checkpoints._save", full)
-    with pytest.raises(ValueError, match="the update fails"):
-        run(tmp_path, name="broken")
+    with pytest.raises(ValueError, match="toy env raises at step 60"):
+        run(tmp_path, name="broken", env__env_kwargs={"raise_at": 60})
     summary = json.loads((tmp_path / "unilab-Toy-v0/sac/broken/summary.json").read_text())
 
-    assert (summary["status"], summary["reason"], summary["exit_code"]) == ("failed", "the update fails", 1)
-    assert summary["updates"] == 19
+    said = "toy env raises at step 60, as configured"
+    assert (summary["status"], summary["reason"], summary["exit_code"]) == ("failed", said, 1)
+    assert summary["env_steps"] == 2 * 59
     assert "could not be saved: RuntimeError: the disk is full" in capsys.readouterr().out
 
 
