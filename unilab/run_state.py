@@ -87,12 +87,16 @@ def _on_cpu(value: Any) -> Any:
 
 
 def as_tensors(value: Any) -> Any:
-    """Arrays in nested dicts and lists as tensors, which a checkpoint may hold; the memory is shared."""
+    """Arrays in nested dicts and lists as tensors, which a checkpoint may hold.
+
+    Copies: empty arrays that came from another process all lie at one address, and torch.save refuses what it takes for
+    one memory with two types.
+    """
     if isinstance(value, Mapping):
         return {key: as_tensors(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [as_tensors(item) for item in value]
-    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+    return torch.tensor(value) if isinstance(value, np.ndarray) else value
 
 
 def as_arrays(value: Any) -> Any:
