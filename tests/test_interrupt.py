@@ -70,7 +70,7 @@ def test_the_first_signal_asks_to_stop_and_is_kept_with_its_exit_code(caught, ev
 def test_the_second_signal_takes_others_along_and_ends_at_once(caught, events, clock, first, second, code):
     with caught:
         signal.raise_signal(first)
-        clock[0] += 0.11  # two quick presses
+        clock[0] += 0.21  # two quick presses
         with pytest.raises(EndedError):
             signal.raise_signal(second)
 
@@ -81,7 +81,7 @@ def test_the_second_signal_takes_others_along_and_ends_at_once(caught, events, c
 def test_a_signal_that_a_launcher_forwards_too_counts_once(caught, events, clock, number):
     with caught:
         signal.raise_signal(number)
-        clock[0] += 0.09
+        clock[0] += 0.19
         signal.raise_signal(number)
 
     assert (caught.signal, events) == (number, ["first"])

@@ -11,7 +11,7 @@ from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-_ECHO_S = 0.1
+_ECHO_S = 0.2
 """The same signal again within this time is the first one: the terminal signals the whole group, and a launcher in it
 (`timeout`, `srun`, some containers' init) forwards what it got. Nobody presses Ctrl-C twice that fast."""
 

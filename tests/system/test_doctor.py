@@ -99,6 +99,7 @@ def test_the_toy_env_is_all_ok_and_a_full_cycle_of_it_is_timed(doctor: Doctor) -
     assert re.search(r"^ok +duration +[\d.,]+ env steps/s and [\d.,]+ updates/s .*about .* for 60,000", out, re.M)
 
 
+@pytest.mark.slow
 def test_json_holds_the_same_findings_and_nothing_stands_beside_it(doctor: Doctor) -> None:
     code, out, _ = doctor("--env", "sample_envs:Raises-v0", "--json").end()
 
@@ -132,6 +133,7 @@ def test_an_env_that_kills_its_process_is_named_with_the_signal(doctor: Doctor) 
     assert "signal 6 (SIGABRT)" in failures(out)[0]
 
 
+@pytest.mark.slow
 def test_a_process_left_behind_and_a_failure_of_the_full_cycle_are_both_named(doctor: Doctor) -> None:
     code, out, _ = doctor("--env", "doctor_envs:LeavesChild-v0").end()
 
@@ -151,6 +153,7 @@ def test_machine_limits_are_failures_before_anything_is_tried(doctor: Doctor) ->
     assert "nothing can be written in /proc" in found["log"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_doctor_and_its_child(doctor: Doctor) -> None:
     started = doctor("--env", "doctor_envs:HangsInConstructor-v0")
     end = time.monotonic() + 60

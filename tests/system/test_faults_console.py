@@ -14,6 +14,7 @@ SHORT = [*TOY, "--evaluation.episodes", "1", "--total-steps", "1000"]
 TALKS = ["--env", "fault_envs:Fault-v0", "--env-kwargs", "where=step", "how=talk", "who=any"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "redirect",
     [

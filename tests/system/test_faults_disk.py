@@ -50,6 +50,7 @@ def test_a_checkpoint_that_does_not_fit_is_told_and_the_run_ends_with_1(start: S
     assert list((run_dir(program) / "checkpoints").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_directory_that_vanishes_is_made_again(start: Start) -> None:
     program = start(*TOY, "--log-every", "100", "--save-every", "500", "--total-steps", "1M")
     program.until(lambda: checkpoints(program), "a checkpoint")
@@ -78,6 +79,7 @@ def test_a_low_limit_of_descriptors_is_enough_or_named(start: Start, limit: int,
     nothing_left(program) if code != 2 else None
 
 
+@pytest.mark.slow
 def test_two_runs_that_start_at_once_in_one_place_do_not_meet(start: Start) -> None:
     first = start(*LONG, "--save-every", "500")
     both = ["--log-dir", str(first.log_dir)]

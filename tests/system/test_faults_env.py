@@ -30,6 +30,7 @@ def test_an_env_that_fails_in_the_collector_is_named(start: Start, where: str, h
     nothing_left(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "phase"), [("construct", "make_envs"), pytest.param("reset", "reset", marks=pytest.mark.slow)]
 )

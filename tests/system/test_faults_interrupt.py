@@ -45,6 +45,7 @@ def test_in_the_prefill(start: Start) -> None:
     assert "saved nothing yet" in program.text
 
 
+@pytest.mark.slow
 def test_in_the_final_evaluation(start: Start) -> None:
     few = ["-n", "200", "--learning-starts", "30"]
     program = start(

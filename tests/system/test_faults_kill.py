@@ -48,6 +48,7 @@ def killed_collector_ends_the_run(start: Start, moment: str, later_s: float, goe
         assert program.summary["updates"] == steps + 200 - 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_collector_killed_at_any_moment_ends_the_run_within_10_s(start: Start, moment: str) -> None:
     killed_collector_ends_the_run(start, moment, 0.1, goes_on=moment == "saving")
@@ -71,6 +72,7 @@ def test_learner_and_collector_killed_together_leave_nothing_but_the_checkpoints
     nothing_left(program)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_and_a_stopped_collector_is_a_stall(start: Start) -> None:
     program = start(*LONG, "--stall-limit", "2", "--log-every", "100", "--env-kwargs", "step_ms=1")
     program.training()

@@ -59,12 +59,15 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+LONG, LONGER = pytest.mark.slow, {"sac, two processes", "td3, native, two processes", "utd 2, one env"}
+
+
 def small(log_dir: Path, total_steps: int, changes: dict[str, Any], **more: Any) -> TrainConfig:
     # 600 is no multiple of it: what is written out of turn at the end must not stay.
     return config(log_dir, total_steps=total_steps, log_every=140, **{"serial": True, **changes}, **more)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG if name in LONGER else ()) for name in CASES])
 def test_a_run_that_was_done_and_goes_on_equals_one_that_never_stopped(tmp_path: Path, name: str) -> None:
     whole = train(small(tmp_path / "whole", 1_200, CASES[name]))
     half = train(small(tmp_path / "half", 600, CASES[name]))
@@ -246,6 +249,7 @@ def test_a_run_that_has_done_all_its_steps_says_what_to_raise(start: Start, done
     assert "raise --total-steps" in program.text
 
 
+@pytest.mark.slow
 def test_a_run_is_not_started_twice_at_once(start: Start) -> None:
     first = start("--env", "unilab/Toy-v0", *SMALL, "--total-steps", "1M", "--save-every", "500")
     first.until(lambda: list((first.log_dir / "latest/checkpoints").glob("step_*")), "a checkpoint")
