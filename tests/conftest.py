@@ -1,5 +1,26 @@
-"""One thread for every test: with more, small sums wait for preempted threads as soon as anything else runs."""
+"""How tests share the machine: one thread each, a process of tests per core, and some of them alone."""
 
+from __future__ import annotations
+
+import fcntl
 import os
+from collections.abc import Iterator
 
+import pytest
+
+# With more, small sums wait for preempted threads as soon as anything else runs.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def _alone_or_together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests marked ``alone`` wait until no other process runs a test, and let none begin."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    folder = tmp_path_factory.getbasetemp().parent
+    with open(folder / "gate.lock", "a") as gate, open(folder / "machine.lock", "a") as machine:
+        fcntl.flock(gate, fcntl.LOCK_EX)  # held while waiting for the machine, so that nobody overtakes
+        fcntl.flock(machine, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield

@@ -34,6 +34,7 @@ def full_ring(nbytes):
     return ring
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("nbytes", SIZES)
 def test_a_save_adds_less_than_64_mb_and_holds_the_loop_for_less_than_a_twentieth_of_it(
     tmp_path, record_property, nbytes

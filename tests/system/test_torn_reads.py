@@ -21,6 +21,7 @@ from unilab.weights import FlatState, Manifest, WeightBlock, WeightReader
 from unilab.workers import Worker
 
 SECONDS = 10.0
+pytestmark = pytest.mark.alone
 
 
 @pytest.fixture
