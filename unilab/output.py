@@ -8,6 +8,7 @@ next file that is opened, and what a library then prints from C lands in the rep
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import os
 import sys
@@ -24,6 +25,7 @@ def keep_output_harmless() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdout = _harmless(sys.stdout, 1)
     sys.stderr = _harmless(sys.stderr, 2)
+    faulthandler.enable(file=2)  # a native crash shows where in Python it happened
 
 
 def _harmless(stream: TextIO | None, descriptor: int) -> TextIO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ from unilab.replay import HostSlots, Ring, RowLayout
 from unilab.resume import Preload, Resume, open_replay, open_weights
 from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
+from unilab.watchdog import deadline
 from unilab.workers.stats import CollectorStats
 
 SLOTS = 2  # host slots: one is trained on while the other is filled
@@ -97,12 +99,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     device = pick_device(cfg.device)
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
     warnings = warnings_of(machine_findings(cfg, threads, device))
-    try:
-        spec = probe(cfg.env)
-    except SystemExit as error:
-        raise EnvError(
-            f"{cfg.env.env}: it called sys.exit({error.code!r}) when it was made, reset or stepped"
-        ) from error
+    spec = _probe(cfg)
     check_run_memory(cfg, spec)
     warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(spec)))
     if resume:
@@ -117,6 +114,18 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
             f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
         ) from error
     return Plan(cfg, spec, device, threads, run_dir, t0_ns, weights=weights, preload=preload, warnings=warnings)
+
+
+def _probe(cfg: TrainConfig) -> EnvSpec:
+    # Whoever is in a debugger has all the time in the world.
+    limit = nullcontext() if cfg.serial else deadline(cfg.pacing.start_limit_s, f"making one {cfg.env.env} to look at")
+    try:
+        with limit:
+            return probe(cfg.env)
+    except SystemExit as error:
+        raise EnvError(
+            f"{cfg.env.env}: it called sys.exit({error.code!r}) when it was made, reset or stepped"
+        ) from error
 
 
 def check_resume(cfg: TrainConfig, resume: Resume) -> None:

@@ -25,6 +25,8 @@ def test_an_env_that_fails_in_the_collector_is_named(start: Start, where: str, h
 
     assert program.end() == 70, program.text
     assert CAUSE[how].format(where=where) in last_error(program)
+    if how == "abort":
+        assert "fault_envs.py" in program.text  # where it happened, in Python's words
     assert "completed" not in program.text
     assert program.summary["exit_code"] == 70
     nothing_left(program)
@@ -53,6 +55,18 @@ def test_sys_exit_in_the_learners_process_is_no_success(start: Start) -> None:
     assert serial.end() == 1, serial.text
     assert "sys.exit(0) was called" in last_error(serial)
     assert serial.summary["status"] == "failed"
+
+
+def test_an_env_that_hangs_in_the_learners_process_is_named_too(start: Start) -> None:
+    program = start(*ENV, "--env-kwargs", "where=construct", "how=hang", "who=main", "--start-limit", "3", "-n", "1M")
+
+    assert program.end(20) == 2, program.text
+    assert "fault_envs.py" in program.text
+    assert "in at" in program.text
+    assert program.text.splitlines()[-1].startswith(
+        "error: it is stuck: making one fault_envs:Fault-v0 to look at took"
+    )
+    nothing_left(program)
 
 
 @pytest.mark.slow
