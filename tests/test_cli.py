@@ -126,6 +126,7 @@ SPECIAL = {
     "algo": (["td3"], "td3"),
     "device": (["cpu"], "cpu"),
     "threads": (["3"], 3),
+    "on_nan": (["skip"], "skip"),
     "log_dir": (["elsewhere"], Path("elsewhere")),
     "init_from": (["other/run"], Path("other/run")),
     "replay_from": (["other/run"], Path("other/run")),

@@ -48,9 +48,17 @@ class Rig:
         self.progress = Progress(reporter, self.metrics, ("is_success",), log_every=Every(log_every))
         self.write(0, 0)
 
-    def write(self, env_steps, updates=1, *, reward_sum=0.0, seconds=None, last=False):
+    def write(self, env_steps, updates=1, *, reward_sum=0.0, skipped=0, seconds=None, last=False):
         self.clock.now += 0.001
-        self.progress.write(env_steps, updates, reward_sum=reward_sum, policy_lag=1, seconds=seconds or {}, last=last)
+        self.progress.write(
+            env_steps,
+            updates,
+            reward_sum=reward_sum,
+            skipped=skipped,
+            policy_lag=1,
+            seconds=seconds or {},
+            last=last,
+        )
 
     def tick(self, env_steps, **kwargs):
         """As the runtime does after a tick."""

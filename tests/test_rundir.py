@@ -162,6 +162,7 @@ def test_the_summary_has_exactly_these_keys_in_this_order(tmp_path):
         "mean_ep_length",
         "learner_digest",
         "replay_digest",
+        "skipped_steps",
         "restarts",
         "checkpoint",
         "trace",

@@ -75,6 +75,7 @@ def collector_job(plan: Plan, shared: Shared, weights: WeightBlock) -> Collector
         schedule=plan.schedule,
         seed=plan.cfg.seed,
         threads=plan.threads.collector,
+        on_nan=plan.cfg.on_nan,
         ring=shared.ring,
         slots=shared.slots,
         batch_size=plan.cfg.replay.batch_size,

@@ -25,6 +25,7 @@ from unilab.algos.base import LearnerConfig
 from unilab.algos.registry import ALGORITHMS
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
+from unilab.envs.bad_values import OnNan
 from unilab.envs.registry import EnvConfig
 from unilab.errors import ConfigError, nearest
 from unilab.pacing import PacingConfig, Schedule
@@ -69,6 +70,9 @@ class TrainConfig:
     """Newest checkpoints kept; 0 keeps all."""
     max_restarts: int = 0
     """Times that a collector which died or hangs is replaced by a new one, with fresh episodes; 0: it ends the run."""
+    on_nan: OnNan = "stop"
+    """What a NaN or an infinity from the env does: stop ends the run; skip does not store the transition, drops its
+    episode, resets that env and counts it in rollout/skipped_steps. A learner that diverged always ends the run."""
     trace: bool = False
     """Write trace.json, to be opened in Perfetto."""
     serial: bool = False

@@ -53,6 +53,7 @@ def evaluate_final(
             episodes=plan.cfg.evaluation.episodes,
             max_episode_steps=plan.cfg.evaluation.max_episode_steps,
             threads=plan.threads.collector,
+            on_nan=plan.cfg.on_nan,
             log_dir=plan.run_dir,
         )
         if plan.cfg.serial:

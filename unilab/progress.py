@@ -105,6 +105,7 @@ class Progress:
         updates: int,
         *,
         reward_sum: float,
+        skipped: int,
         policy_lag: int,
         seconds: Mapping[str, Mapping[str, float]],
         last: bool = False,
@@ -115,6 +116,7 @@ class Progress:
             env_steps: trained on so far; the x axis.
             updates: of the whole run.
             reward_sum: of all rows so far, env units.
+            skipped: env steps that were not stored; 0 is not written.
             policy_lag: versions between the learner and the policy that collected the newest rows.
             seconds: by role and span, since the start.
             last: the run ends here.
@@ -127,10 +129,11 @@ class Progress:
             self._mark = now
             self._rewards_from = self._rewards_from or (env_steps, reward_sum)
             return
+        skips = {"rollout/skipped_steps": float(skipped)} if skipped else {}
         fresh = env_steps > self._mark.env_steps
         to_files = (self._to_files or last) and env_steps > self._written
         if to_files:
-            self._scalars = self._sums(now)
+            self._scalars = self._sums(now) | skips
         if fresh:
             self._scalars |= _speeds(self._mark, now)
         self._reporter.write(env_steps, self._scalars, to_console=self._to_console or last, to_files=to_files)

@@ -22,6 +22,7 @@ FREE = frozenset(
         "save_every",
         "keep",
         "max_restarts",
+        "on_nan",
         "trace",
         "serial",
         "pacing.stall_limit_s",

@@ -44,6 +44,7 @@ class RunSummary:
     mean_ep_length: float | None = None  # over the last 100 training episodes
     learner_digest: str | None = None
     replay_digest: str | None = None
+    skipped_steps: int = 0  # env steps whose transition was not stored, because of a NaN or an infinity
     restarts: int = 0  # of collectors that died or hung
     checkpoint: str | None = None
     trace: str | None = None

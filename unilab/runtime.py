@@ -369,16 +369,17 @@ class Runtime:
             )
 
     def _write_progress(self, tick: int, *, last: bool = False) -> None:
-        reward_sum, collector_s = self._stats.totals(tick)
+        done = self._stats.totals(tick)
         learner_ns = self.trace.totals_ns
         learner_s = {name: learner_ns.get(name, 0) / 1e9 for name in LEARNER_SPANS}
         newest = np.array([self.schedule.watermark(tick) - 1])
         self.progress.write(
             self.schedule.watermark(tick),
             self.learner.updates,
-            reward_sum=reward_sum,
+            reward_sum=done.reward,
+            skipped=done.skipped,
             policy_lag=tick - 1 - int(self.ring.versions_of(newest)[0]),
-            seconds={"learner": learner_s, "collector": collector_s},
+            seconds={"learner": learner_s, "collector": done.seconds},
             last=last,
         )
 
@@ -433,6 +434,7 @@ class Runtime:
         summary.restarts = self.collector.restarts
         episodes = self.progress.episodes
         summary.env_steps = self.ring.cursor
+        summary.skipped_steps = self._stats.skipped
         summary.updates = self.learner.updates
         summary.ticks = self._tick
         summary.env_steps_per_s = summary.env_steps / summary.wall_time_s

@@ -65,7 +65,7 @@ def test_one_flipped_bit_anywhere_is_refused_by_name(saved, load, file):
         flipped[place] ^= 1
         os.remove(saved / file)  # not through the link
         (saved / file).write_bytes(flipped)
-        if file == "meta.json" and b'"schema": 3' in flipped:
+        if file == "meta.json" and b'"schema": 2' in flipped:
             continue  # says another version, which is as good
         refused(load, saved, "checksum|is not what was saved", file)
 
@@ -119,10 +119,10 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path):
 
 
 def test_another_schema_is_refused(run, monkeypatch):
-    monkeypatch.setattr(write, "SCHEMA", 3)
+    monkeypatch.setattr(write, "SCHEMA", 4)
     path = run.advance().save()
 
-    refused(load_all, path, r"another version of unilab \(schema 3; this one reads schema 2\)")
+    refused(load_all, path, r"another version of unilab \(schema 4; this one reads schema 3\)")
 
 
 def test_a_checkpoint_of_the_first_schema_is_refused(tmp_path):
@@ -130,7 +130,7 @@ def test_a_checkpoint_of_the_first_schema_is_refused(tmp_path):
     torch.save({"schema": 1, **state_of(40)}, tmp_path / "state.pt")
     (tmp_path / "meta.json").write_text(json.dumps({"schema": 1, "env_steps": 40, "sha256": "1234"}))
 
-    refused(load_checkpoint, tmp_path, r"schema 1; this one reads schema 2")
+    refused(load_checkpoint, tmp_path, r"schema 1; this one reads schema 3")
     refused(verify, tmp_path, "schema 1")
 
 

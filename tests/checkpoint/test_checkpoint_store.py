@@ -54,7 +54,7 @@ def test_the_rows_that_can_still_be_drawn_are_saved_wherever_the_ring_stands(run
 def test_people_find_what_it_is_in_json(run):
     meta = json.loads((run.advance(20).save() / "meta.json").read_text())
 
-    assert (meta["schema"], meta["env_steps"], meta["tick"]) == (2, 100, 20)
+    assert (meta["schema"], meta["env_steps"], meta["tick"]) == (3, 100, 20)
     assert meta["replay"] == {"rows": [55, 100], "row_width": WIDTH}
     assert meta["files"]["replay_000000000055_000000000100.rows"]["bytes"] == 45 * (4 * WIDTH + 8)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from unilab.envs.base import EnvStep
-from unilab.envs.finite import check_finite, check_finite_action, check_finite_reset, to_float32
+from unilab.envs.finite import bad_envs, bad_rows, check_finite, check_finite_action, check_finite_reset, to_float32
 from unilab.errors import NonFinite
 
 STEPS = np.array([40, 50, 60])
@@ -28,10 +28,10 @@ def step(**bad):
 @pytest.mark.parametrize(
     ("bad", "name"),
     [
-        ({"next_obs": ("obs", 1, 3)}, r"obs\[3\] = {} is not finite in env index 11, step 50"),
-        ({"next_obs": ("critic", 2, 5)}, r"critic\[5\] = {} is not finite in env index 12, step 60"),
-        ({"obs": ("obs", 0, 2)}, r"reset obs\[2\] = {} is not finite in env index 10, step 40"),
-        ({"reward": (2,)}, r"reward = {} is not finite in env index 12, step 60"),
+        ({"next_obs": ("obs", 1, 3)}, r"obs\[3\] = {} is not finite.* in env index 11, step 50"),
+        ({"next_obs": ("critic", 2, 5)}, r"critic\[5\] = {} is not finite.* in env index 12, step 60"),
+        ({"obs": ("obs", 0, 2)}, r"reset obs\[2\] = {} is not finite.* in env index 10, step 40"),
+        ({"reward": (2,)}, r"reward = {} is not finite.* in env index 12, step 60"),
     ],
 )
 def test_the_first_bad_value_is_named_with_array_column_env_and_step(bad, name, value):
@@ -54,12 +54,21 @@ def test_a_bad_first_observation_is_named_too():
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_cast_to_float32_keeps_nan_and_infinities_and_names_what_it_would_lose():
-    np.testing.assert_array_equal(
-        to_float32(np.array([np.nan, np.inf, 3e38]), "reward", 0, 1), np.float32([np.nan, np.inf, 3e38])
-    )
-    with pytest.raises(NonFinite, match=r"^reward = -1e\+39 is beyond float32's range .* env index 6, step 2"):
-        to_float32(np.array([np.inf, -1e39]), "reward", 5, 2)
+def test_the_cast_to_float32_makes_infinities_of_what_it_would_lose_and_the_check_says_so():
+    reward = to_float32(np.array([3e38, np.nan, -1e39]))
+
+    np.testing.assert_array_equal(reward, np.float32([3e38, np.nan, -np.inf]))
+    with pytest.raises(
+        NonFinite, match=r"^reward = -inf is not finite, or beyond float32's range .* env index 7, step 60"
+    ):
+        check_finite(step(reward=(2, reward[2])), 5, STEPS)
+
+
+def test_the_envs_whose_transition_must_not_be_stored():
+    assert bad_rows(step()).tolist() == [False, False, False]
+    assert bad_rows(step(next_obs=("critic", 1, 5, np.inf), reward=(2, np.nan))).tolist() == [False, True, True]
+    assert bad_rows(step(obs=("obs", 1, 0, np.nan))).tolist() == [False, False, False]  # a reset observation
+    assert bad_envs({"obs": np.float32([[0, 0], [0, np.nan]])}).tolist() == [False, True]
 
 
 def test_a_bad_action_is_named_with_its_env_and_the_weights_that_chose_it():

@@ -328,3 +328,48 @@ def test_a_freed_ring_says_so_also_while_a_view_lives(ring):
             use()
     assert view[:, 0].tolist() == [0, 1, 2]
     ring.free()
+
+
+# Transitions that are not fit to be stored
+
+
+def append_numbers(ring, *numbers, version=0, repeat=None):
+    """Append rows of these numbers, one per env."""
+    values = np.float32(numbers)[:, None]
+    step = Step(
+        next_obs={"obs": np.repeat(values, 2, axis=1)},
+        reward=values[:, 0],
+        terminated=np.zeros(len(values), bool),
+        truncated=np.zeros(len(values), bool),
+    )
+    repeat = None if repeat is None else np.array(repeat, bool)
+    ring.append({"obs": np.repeat(values, 2, axis=1)}, values, step, policy_version=version, repeat=repeat)
+
+
+def rewards(ring, start, stop):
+    return np.concatenate([rows[:, LAYOUT.columns["reward"].start] for rows in ring.read(start, stop)]).tolist()
+
+
+def test_a_transition_that_is_not_fit_is_replaced_by_the_one_before_of_the_same_env(ring):
+    append_numbers(ring, 10, 20, version=3)
+    append_numbers(ring, 11, np.nan, version=4, repeat=[0, 1])
+    append_numbers(ring, np.nan, np.nan, version=5, repeat=[1, 1])
+
+    assert ring.cursor == 6
+    assert rewards(ring, 1, 6) == [20, 11, 20, 11, 20]
+    assert ring.versions(1, 6).tolist() == [3, 4, 3, 4, 3]
+    assert all(np.isfinite(rows).all() for rows in ring.read(1, 6))
+
+
+def test_it_is_replaced_also_where_the_append_overwrites_the_one_before(ring):
+    append_numbers(ring, 1, 2, 3, 4, 5, version=1)
+    append_numbers(ring, 6, 7, np.nan, 9, np.nan, version=2, repeat=[0, 0, 1, 0, 1])
+
+    assert rewards(ring, 5, 10) == [6, 7, 3, 9, 5]
+    assert ring.versions(5, 10).tolist() == [2, 2, 1, 2, 1]
+
+
+def test_what_is_not_there_cannot_be_repeated(ring):
+    with pytest.raises(ValueError, match="cannot be repeated"):
+        append_numbers(ring, 1, np.nan, repeat=[0, 1])
+    assert ring.cursor == 0

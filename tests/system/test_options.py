@@ -291,10 +291,10 @@ def test_the_run_says_which_backend_steps_its_envs(
 
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
-    proven |= {"env.backend"}
+    proven |= {"env.backend", "on_nan"}
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.episodes"}
     proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}
-    # The first two in test_endings, then test_restarts and test_faults_env.
+    # on_nan in test_skipping; the first two here in test_endings, then test_restarts and test_faults_env.
     proven |= {"evaluation.max_episode_steps", "pacing.shutdown_timeout_s", "max_restarts", "pacing.start_limit_s"}
 
     assert proven == set(leaves(TrainConfig()))

@@ -72,11 +72,11 @@ def test_what_was_taken_does_not_change_when_the_table_is_used_again(stats):
 
 def test_sums_up_to_a_chunk_are_kept_beside_those_up_to_the_next(stats):
     for chunk in range(10):
-        stats.add_reward(10.0)
+        stats.add_round(10.0, 2)
         stats.finish_chunk(chunk, {"act": 1.0, "env_step": 2.0 + chunk % 2})
         for known in range(max(0, chunk - 1), chunk + 1):
-            reward, seconds = stats.totals(known)
-            assert reward == 10.0 * (known + 1)
+            totals, seconds = stats.totals(known), stats.totals(known).seconds
+            assert (totals.reward, totals.skipped) == (10.0 * (known + 1), 2 * (known + 1))
             assert list(seconds) == list(SPANS)
             # env_step: 2, 3, 2, 3, ...
             assert (seconds["act"], seconds["append"]) == (known + 1, 0.0)
@@ -84,19 +84,19 @@ def test_sums_up_to_a_chunk_are_kept_beside_those_up_to_the_next(stats):
 
 
 def test_rewards_of_the_chunk_that_is_coming_in_are_not_in_the_sum_of_the_last(stats):
-    stats.add_reward(1.0)
+    stats.add_round(1.0, 0)
     stats.finish_chunk(0, {})
-    stats.add_reward(100.0)
+    stats.add_round(100.0, 0)
 
-    assert stats.totals(0)[0] == 1.0
+    assert stats.totals(0).reward == 1.0
     assert stats.reward_sum == 101.0
 
 
 def test_rewards_add_up_in_float64(stats):
-    stats.add_reward(2.0**53)
-    stats.add_reward(-(2.0**53))
+    stats.add_round(2.0**53, 0)
+    stats.add_round(-(2.0**53), 0)
     for _ in range(10):
-        stats.add_reward(0.5)
+        stats.add_round(0.5, 0)
 
     assert stats.reward_sum == 5.0
 
@@ -105,7 +105,7 @@ def test_both_sides_see_the_same_memory(stats):
     learner = CollectorStats.__new__(CollectorStats)
     learner.__setstate__(stats.__getstate__())
     stats.add_episodes(3, episodes(1))
-    stats.add_reward(1.5)
+    stats.add_round(1.5, 0)
 
     assert learner.take_episodes(3).tolist() == [[1, 10]]
     assert learner.reward_sum == 1.5
@@ -113,7 +113,7 @@ def test_both_sides_see_the_same_memory(stats):
 
 
 def test_bytes_by_hand():
-    # cursor and reward: 8 -> 64; 4 chunks x (1 + 6) x 8 = 224 -> 256; 5 episodes x (1 + 2) x 8 = 120 -> 128
+    # cursor: 8 -> 64; sums: 16 -> 64; 4 chunks x (2 + 6) x 8 = 256; 5 episodes x (1 + 2) x 8 = 120 -> 128
     assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 256 + 128
 
 
@@ -130,14 +130,14 @@ def test_freed_statistics_say_so(stats):
 def test_a_state_holds_what_was_not_taken_and_ended_by_its_chunk():
     stats, other = CollectorStats(5, 2), CollectorStats(5, 2)
     for chunk in (1, 2, 3):
-        stats.add_reward(10.0 * chunk)
+        stats.add_round(10.0 * chunk, chunk)
         stats.add_episodes(chunk, np.array([[chunk, 10.0 * chunk]]))
         stats.finish_chunk(chunk, {"act": 0.5})
     assert stats.take_episodes(1).tolist() == [[1, 10]]
     other.load_state_dict(stats.state_dict(2))
 
     assert other.reward_sum == 10 + 20
-    assert other.totals(2)[0] == 30
+    assert (other.totals(2).reward, other.totals(2).skipped) == (30, 3)
     assert other.take_episodes(9).tolist() == [[2, 20]]
     assert stats.take_episodes(9).tolist() == [[2, 20], [3, 30]]  # a state is a copy
     stats.free()
@@ -146,14 +146,14 @@ def test_a_state_holds_what_was_not_taken_and_ended_by_its_chunk():
 
 def test_rewound_statistics_forget_an_unfinished_chunk():
     stats = CollectorStats(5, 2)
-    stats.add_reward(10.0)
+    stats.add_round(10.0, 0)
     stats.add_episodes(1, np.array([[1.0, 10.0]]))
     stats.finish_chunk(1, {})
-    stats.add_reward(99.0)
+    stats.add_round(99.0, 7)
     stats.add_episodes(2, np.array([[2.0, 20.0], [2.0, 21.0]]))
     stats.rewind(1)
 
-    assert stats.reward_sum == 10
+    assert (stats.reward_sum, stats.skipped) == (10, 0)
     assert stats.take_episodes(9).tolist() == [[1, 10]]
     stats.rewind(1)
     assert stats.take_episodes(9).tolist() == []

@@ -10,7 +10,7 @@ from typing import Any
 
 from unilab.errors import ConfigError
 
-SCHEMA = 2
+SCHEMA = 3
 STATE, META = "state.pt", "meta.json"
 
 

@@ -79,6 +79,18 @@ class SavesState(Protocol):
         """
 
 
+@runtime_checkable
+class ResetsSome(Protocol):
+    """What a ``BatchEnv`` may offer besides: new episodes in some envs, in the middle of those that they were in."""
+
+    def reset_envs(self, which: NDArray[np.bool_]) -> Groups:
+        """Begin an episode in the envs of ``which`` [n].
+
+        Returns:
+            Groups of all n envs, of which only the rows of these are meant.
+        """
+
+
 class _Closable(Protocol):
     def close(self) -> None: ...
 

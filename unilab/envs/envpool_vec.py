@@ -88,21 +88,30 @@ class EnvPoolEnv:
         next_rows, ended = rows, np.flatnonzero(terminated | truncated)
         if ended.size:
             rows = rows.copy()
-            reset_obs, reset_info = self._pool.reset(ended.astype(np.int32))
-            # Whichever env is ready first comes first.
-            rows[reset_info["env_id"]] = self._rows(reset_obs, ended.size)
+            self._reset_into(rows, ended)
         return EnvStep(
             obs=self._groups(rows.copy()),
-            reward=to_float32(np.array(reward), "reward", self._first_index, self._steps),
+            reward=to_float32(np.array(reward)),
             terminated=terminated,
             truncated=truncated,
             next_obs=self._groups(next_rows),
             metrics=self._metrics.columns(metrics.astype(np.float64)),
         )
 
+    def reset_envs(self, which: NDArray[np.bool_]) -> Groups:
+        """See ``ResetsSome``."""
+        rows = np.zeros_like(self._layout.empty(self.num_envs))
+        self._reset_into(rows, np.flatnonzero(which))
+        return self._groups(rows)
+
     def close(self) -> None:
         """See ``BatchEnv``."""
         self._pool.close()
+
+    def _reset_into(self, rows: NDArray[Any], ids: NDArray[np.int64]) -> None:
+        obs, info = self._pool.reset(ids.astype(np.int32))
+        # Whichever env is ready first comes first.
+        rows[info["env_id"]] = self._rows(obs, ids.size)
 
     def _rows(self, obs: Any, n: int) -> NDArray[Any]:
         rows = self._layout.empty(n)
@@ -110,7 +119,7 @@ class EnvPoolEnv:
         return rows
 
     def _groups(self, rows: NDArray[Any]) -> Groups:
-        return self._layout.groups(rows, self._first_index, self._steps)
+        return self._layout.groups(rows)
 
 
 def _pool(cfg: EnvConfig, *, seeds: Sequence[int], threads: int) -> Any:

@@ -36,6 +36,17 @@ def check_finite_reset(obs: Groups, first_env_index: int, steps: NDArray[np.int6
     _check_groups(obs, "reset ", first_env_index, steps)
 
 
+def bad_rows(step: EnvStep) -> NDArray[np.bool_]:
+    """[n] which envs' reward or successor is not finite: the transitions that must not be stored."""
+    return bad_envs(step.next_obs) | ~np.isfinite(step.reward)
+
+
+def bad_envs(obs: Groups) -> NDArray[np.bool_]:
+    """[n] which envs' observations are not finite."""
+    bad: NDArray[np.bool_] = ~np.logical_and.reduce([np.isfinite(rows).all(axis=1) for rows in obs.values()])
+    return bad
+
+
 def check_finite_action(action: NDArray[np.float32], version: int, first_env_index: int) -> None:
     """Raise for the first NaN or infinity of a policy's actions [n, action_dim], before any env gets it.
 
@@ -56,24 +67,10 @@ def check_finite_action(action: NDArray[np.float32], version: int, first_env_ind
         )
 
 
-def to_float32(values: NDArray[Any], what: str, first_env_index: int, step: int) -> NDArray[np.float32]:
-    """Cast [n] or [n, columns] to float32; a NaN or infinity that is there already stays.
-
-    Raises:
-        NonFinite: a finite value is beyond float32's range, where a plain cast makes an infinity of it.
-    """
-    if values.dtype == np.float32:
-        return values
-    try:
-        with np.errstate(over="raise"):
-            return values.astype(np.float32)
-    except FloatingPointError:
-        pass
+def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Cast to float32; what is beyond its range becomes an infinity, which the check of the step then finds."""
     with np.errstate(over="ignore"):
-        lost = np.isfinite(values) & np.isinf(values.astype(np.float32))
-    env, *column = (int(k) for k in np.argwhere(lost)[0])
-    name = f"{what}{column or ''} = {values[(env, *column)]:.6g}"
-    raise NonFinite(f"{name} is beyond float32's range (3.4e38) in env index {first_env_index + env}, step {step}")
+        return values.astype(np.float32, copy=False)
 
 
 def all_finite(values: NDArray[np.float32]) -> bool:
@@ -97,4 +94,5 @@ def _first_bad(rows: NDArray[np.float32]) -> tuple[int, int]:
 
 
 def _message(name: str, env: int, step: np.int64) -> str:
-    return f"{name} is not finite in env index {env}, step {step}; a row with it is never stored"
+    beyond = "" if name.endswith("nan") else ", or beyond float32's range (3.4e38),"
+    return f"{name} is not finite{beyond} in env index {env}, step {step}; a row with it is never stored"

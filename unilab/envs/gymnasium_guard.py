@@ -122,7 +122,7 @@ class Guard(gym.Env[Any, Any]):
     def _pack(self, obs: Any) -> Any:
         rows = self._layout.empty(1)
         self._layout.write(rows[0], obs)
-        groups = self._layout.groups(rows, self._index, self._steps)
+        groups = self._layout.groups(rows)
         if "critic" not in groups:
             return groups["obs"][0]
         return {"obs": groups["obs"][0], HIDDEN: groups["critic"][0, self._spec.obs_dim :]}

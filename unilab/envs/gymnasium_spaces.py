@@ -96,9 +96,9 @@ class ObsLayout:
                 raise EnvError(f"batched {_name(part)} {shapes}")
             rows[:, part.columns] = array.reshape(len(rows), -1)
 
-    def groups(self, rows: NDArray[Any], first_index: int, step: int) -> Groups:
-        """Rows [n, width] as float32 groups; ``NonFinite`` for a value beyond float32's range."""
-        out = to_float32(rows, "obs", first_index, step)
+    def groups(self, rows: NDArray[Any]) -> Groups:
+        """Rows [n, width] as float32 groups, which may share memory with them."""
+        out = to_float32(rows)
         if not self.critic_dim:
             return {"obs": out}
         return {"obs": np.ascontiguousarray(out[:, : self.obs_dim]), "critic": out}

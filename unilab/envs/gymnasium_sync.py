@@ -67,7 +67,7 @@ class SyncEnv:
             except Exception as error:
                 error.add_note(f"env index {self._first_index + i}, reset after step {self._steps}")
                 raise
-        return self._layout.groups(rows, self._first_index, self._steps)
+        return self._layout.groups(rows)
 
     def step(self, action: NDArray[np.float32]) -> EnvStep:
         """See ``BatchEnv``."""
@@ -96,6 +96,17 @@ class SyncEnv:
                 raise
         return self._result(rows, reset_rows, ended, reward, terminated, truncated, metrics)
 
+    def reset_envs(self, which: NDArray[np.bool_]) -> Groups:
+        """See ``ResetsSome``."""
+        rows = np.zeros_like(self._layout.empty(self.num_envs))
+        for i in np.flatnonzero(which):
+            try:
+                self._layout.write(rows[i], self._envs[i].reset()[0])
+            except Exception as error:
+                error.add_note(f"env index {self._first_index + int(i)}, reset after step {self._steps}")
+                raise
+        return self._layout.groups(rows)
+
     def _result(
         self,
         rows: NDArray[Any],
@@ -106,16 +117,16 @@ class SyncEnv:
         truncated: NDArray[np.bool_],
         metrics: NDArray[np.float64],
     ) -> EnvStep:
-        next_obs = self._layout.groups(rows, self._first_index, self._steps)
+        next_obs = self._layout.groups(rows)
         obs = {group: values.copy() for group, values in next_obs.items()}
         if ended:
             # Only the rows of ended envs were written; the cast must not see the others.
             rows = rows.copy()
             rows[ended] = reset_rows[ended]
-            obs = self._layout.groups(rows, self._first_index, self._steps)
+            obs = self._layout.groups(rows)
         return EnvStep(
             obs=obs,
-            reward=to_float32(reward, "reward", self._first_index, self._steps),
+            reward=to_float32(reward),
             terminated=terminated,
             truncated=truncated,
             next_obs=next_obs,

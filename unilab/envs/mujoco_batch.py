@@ -108,8 +108,16 @@ class MujocoBatchEnv:
             for group, rows in self._float32(task.observe(sim, ended)).items():
                 obs[group][ended] = rows
         self._obs = _copies(obs)
-        reward32 = to_float32(reward, "reward", self._first_index, self._steps)
+        reward32 = to_float32(reward)
         return EnvStep(obs, reward32, terminated, truncated, next_obs, metrics)
+
+    def reset_envs(self, which: NDArray[np.bool_]) -> Groups:
+        """See ``ResetsSome``."""
+        rows = np.flatnonzero(which)
+        self._begin_episodes(rows)
+        for group, fresh in self._float32(self._task.observe(self.sim, rows)).items():
+            self._obs[group][rows] = fresh
+        return _copies(self._obs)
 
     def close(self) -> None:
         """See ``BatchEnv``; memory goes with the object."""
@@ -139,8 +147,7 @@ class MujocoBatchEnv:
         self._limit.restart(rows)
 
     def _float32(self, groups: Mapping[str, NDArray[Any]]) -> Groups:
-        index, steps = self._first_index, self._steps
-        return {name: to_float32(np.array(rows), name, index, steps) for name, rows in groups.items()}
+        return {name: to_float32(np.array(rows)) for name, rows in groups.items()}
 
     def _add_note(self, error: Exception) -> None:
         last = self._first_index + self.num_envs - 1

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unilab.envs.bad_values import BadValues, Stop
 from unilab.envs.base import BatchEnv, EnvStep, Groups
-from unilab.envs.finite import check_finite, check_finite_reset
+from unilab.errors import NonFinite
 
 EPISODE_COLUMNS = ("env", "return", "length", "terminated", "truncated")
 """First columns of an episode's row; one column per metric follows."""
@@ -61,6 +62,11 @@ class EpisodeStats:
             self._add_metrics(step)
         return self.finish(step.terminated | step.truncated, step.terminated, step.truncated)
 
+    def drop(self, which: NDArray[np.bool_]) -> None:
+        """Forget the running episodes of the envs in ``which`` [n]."""
+        for sums in (self._return, self._length, self._sum, self._count):
+            sums[..., which] = 0
+
     @property
     def lengths(self) -> NDArray[np.int64]:
         """[n] steps of the running episodes."""
@@ -74,8 +80,7 @@ class EpisodeStats:
         if not index.size:
             return self._none
         rows = self._rows(index, terminated, truncated)
-        for sums in (self._return, self._length, self._sum, self._count):
-            sums[..., index] = 0
+        self.drop(ended)
         return rows
 
     def state_dict(self) -> dict[str, NDArray[np.float64] | NDArray[np.int64]]:
@@ -128,6 +133,7 @@ def evaluate(
     *,
     max_episode_steps: int = 10_000,
     round_done: Callable[[], None] = lambda: None,
+    on_bad: BadValues | None = None,
 ) -> EpisodeResults:
     """Play ``episodes`` episodes.
 
@@ -140,9 +146,10 @@ def evaluate(
         episodes: at least 1.
         max_episode_steps: an episode that is this long is counted as it stands: an env may never end one.
         round_done: called after each step of all envs.
+        on_bad: the rule for values that are not finite; None: they raise. A skipped episode is played again.
 
     Raises:
-        NonFinite: the env returned a NaN or an infinity.
+        NonFinite: the env returned a NaN or an infinity, or did so in more episodes than there are to play.
     """
     if episodes < 1:
         raise ValueError(f"episodes={episodes} must be at least 1")
@@ -153,13 +160,18 @@ def evaluate(
     finished: list[list[NDArray[np.float64]]] = [[] for _ in range(env.num_envs)]
     nobody = np.zeros(env.num_envs, np.bool_)
     cut = 0
-    obs = env.reset()
-    check_finite_reset(obs, 0, steps)
+    rule, skips = on_bad or Stop(0), 0
+    obs = rule.check_reset(env.reset(), steps)
     while left.any():
         step = env.step(act(obs))
         steps += 1
-        check_finite(step, 0, steps)
+        skipped = rule.check(step, steps)
         ended = stats.add(step)
+        if skipped is not None:
+            stats.drop(skipped)
+            skips += int(skipped.sum())
+            if skips > episodes:
+                raise NonFinite(f"{skips} episodes had a NaN or an infinity before {episodes} were played without")
         endless = stats.finish((stats.lengths >= max_episode_steps) & (left > 0), nobody, nobody)
         cut += len(endless)
         for row in (*ended, *endless):

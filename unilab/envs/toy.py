@@ -149,6 +149,11 @@ class ToyEnv:
             (step.reward if self._cfg.bad_in == "reward" else step.next_obs["obs"][:, 1])[0] = self._cfg.bad_value
         return step
 
+    def reset_envs(self, which: NDArray[np.bool_]) -> Groups:
+        """See ``ResetsSome``."""
+        self._begin_episodes(which)
+        return self._groups()
+
     def close(self) -> None:
         """See ``BatchEnv``; there is nothing to release."""
 

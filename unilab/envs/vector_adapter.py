@@ -105,12 +105,27 @@ class VectorAdapter:
             raise
         return EnvStep(
             obs=self._groups(rows.copy()),
-            reward=to_float32(reward, "reward", self._first_index, self._steps),
+            reward=to_float32(reward),
             terminated=terminated,
             truncated=truncated,
             next_obs=self._groups(next_rows),
             metrics=self._metrics.columns(metrics),
         )
+
+    def reset_envs(self, which: NDArray[np.bool_]) -> Groups:
+        """See ``ResetsSome``.
+
+        Raises:
+            EnvError: the mode is SAME_STEP, which has no reset of some envs.
+        """
+        if self._mode is AutoresetMode.SAME_STEP:
+            raise EnvError(f"{self.spec.env_id}: a vector env in SAME_STEP mode cannot reset some of its envs")
+        try:
+            obs, _ = self._vec.reset(options={"reset_mask": which.copy()})
+        except Exception as error:
+            self._add_note(error)
+            raise
+        return self._groups(self._rows(obs))
 
     def close(self) -> None:
         """See ``BatchEnv``."""
@@ -122,7 +137,7 @@ class VectorAdapter:
         return rows
 
     def _groups(self, rows: NDArray[Any]) -> Groups:
-        return self._layout.groups(rows, self._first_index, self._steps)
+        return self._layout.groups(rows)
 
     def _with_final_rows(self, rows: NDArray[Any], ended: NDArray[np.bool_], infos: Any) -> NDArray[Any]:
         """``rows`` with the successors of ended envs in place of their reset observations."""

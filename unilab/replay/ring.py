@@ -87,6 +87,7 @@ class Ring:
         action: NDArray[np.float32],
         step: Transition,
         policy_version: int,
+        repeat: NDArray[np.bool_] | None = None,
     ) -> None:
         """Append one row per env.
 
@@ -95,14 +96,21 @@ class Ring:
             action: [n, action_dim] in [-1, 1].
             step: what the env answered.
             policy_version: version of the weights that acted.
+            repeat: [n] the envs whose transition is not fit to be stored; what the append before stored for them, with
+                its version, is stored once more instead. So there are as many rows as env steps, and none is made up.
 
         Raises:
-            ValueError: n rows exceed the capacity.
+            ValueError: n rows exceed the capacity, or there is nothing to repeat.
         """
         n = len(action)
         if n > self.capacity:
             raise ValueError(f"an append of {n} rows laps a ring of {self.capacity}")
         shared, columns, cursor = self._shared, self.layout.columns, self.cursor
+        if repeat is not None:  # before they may be overwritten
+            numbers = np.flatnonzero(repeat) + cursor - n
+            if numbers.size and numbers[0] < self.oldest:
+                raise ValueError(f"rows from {numbers[0]} on are not in the ring; they cannot be repeated")
+            before = shared.rows[numbers % self.capacity], shared.versions[numbers % self.capacity]
         done = 0
         for cells in row_spans(cursor, n, self.capacity):
             part = slice(done, done + cells.stop - cells.start)
@@ -118,6 +126,9 @@ class Ring:
                 rows[:, columns["next_critic_obs"]] = step.next_obs["critic"][part]
             shared.versions[cells] = policy_version
             done = part.stop
+        if repeat is not None:
+            into = (numbers + n) % self.capacity
+            shared.rows[into], shared.versions[into] = before
         shared.cursor[0] = cursor + n
 
     def restore(self, number: int, rows: NDArray[np.float32], versions: NDArray[np.int64]) -> None:

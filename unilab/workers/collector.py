@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ import torch
 
 from unilab.algos.base import Policy, PolicySpec
 from unilab.algos.registry import make_policy
+from unilab.envs.bad_values import OnNan, make_rule
 from unilab.envs.base import BatchEnv, Groups, SavesState, closing_env
-from unilab.envs.finite import check_finite, check_finite_action, check_finite_reset
+from unilab.envs.finite import check_finite_action
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeStats
+from unilab.errors import NonFinite
 from unilab.pacing import PHASES, Chunk, ChunkSource, LockstepCollector, Schedule
 from unilab.replay import HostSlots, Ring, UniformSampler
 from unilab.replay.ring import RANDOM_POLICY
@@ -40,6 +43,7 @@ class CollectorJob:
     schedule: Schedule
     seed: int
     threads: int
+    on_nan: OnNan
     ring: Ring
     slots: HostSlots
     batch_size: int
@@ -83,8 +87,8 @@ class Collector:
         self._ended = np.zeros(env.num_envs, np.bool_)
         self.continued = False
         """Whether the envs go on with the episodes of an earlier collector."""
-        self._obs = self._begin(job.state)
-        check_finite_reset(self._obs, 0, self._env_steps)
+        self._rule = make_rule(job.on_nan, env, 0, _say)
+        self._obs = self._rule.check_reset(self._begin(job.state), self._env_steps)
 
     def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
         """Run a chunk, each round of which appends one row per env, and pack the batch that is drawn after it."""
@@ -98,13 +102,20 @@ class Collector:
             with self._phase("env_step"):
                 step = self._env.step(action)
                 self._env_steps += 1
-                check_finite(step, 0, self._env_steps)
+                skipped = self._rule.check(step, self._env_steps)
+                if skipped is not None and self._ring.cursor - self._ring.oldest < len(skipped):
+                    raise NonFinite(
+                        "the very first env steps had it: no transition is there yet to stand in for theirs"
+                    )
             with self._phase("append"):
-                self._ring.append(self._obs, action, step, policy_version=version)
-                self._stats.add_reward(float(step.reward.sum()))
+                self._ring.append(self._obs, action, step, policy_version=version, repeat=skipped)
+                self._stats.add_round(float(step.reward.sum()), 0 if skipped is None else int(skipped.sum()))
                 self._stats.add_episodes(chunk.number, self._episodes.add(step))
             self._obs = step.obs
             self._ended = step.terminated | step.truncated
+            if skipped is not None:
+                self._episodes.drop(skipped)
+                self._ended |= skipped
             round_done()
         if chunk.number:
             with self._phase("pack"):
@@ -155,6 +166,11 @@ class Collector:
     def _random(self) -> np.ndarray:
         shape = (self._env.num_envs, self._env.spec.action_dim)
         return self._warmup.uniform(-1.0, 1.0, shape).astype(np.float32)
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"collector: {what}\n")
+    sys.stderr.flush()
 
 
 @contextmanager

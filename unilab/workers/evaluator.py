@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 
 from unilab.algos.base import PolicySpec
 from unilab.algos.registry import make_policy
+from unilab.envs.bad_values import OnNan, make_rule
 from unilab.envs.base import closing_env
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeResults, evaluate
@@ -33,6 +35,7 @@ class EvaluationJob:
     episodes: int
     max_episode_steps: int
     threads: int
+    on_nan: OnNan
     log_dir: Path | None  # of a simulator's own log
 
 
@@ -67,9 +70,19 @@ def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> Evalua
     made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
     with closing_env(made) as env:
         episodes = evaluate(
-            env, policy.act, job.episodes, max_episode_steps=job.max_episode_steps, round_done=round_done
+            env,
+            policy.act,
+            job.episodes,
+            max_episode_steps=job.max_episode_steps,
+            round_done=round_done,
+            on_bad=make_rule(job.on_nan, env, 0, _say),
         )
     return EvaluationResult(job.version, episodes)
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"evaluator: {what}\n")
+    sys.stderr.flush()
 
 
 def evaluator_main(link: Link, job: EvaluationJob, counters: Counters) -> None:

@@ -8,6 +8,7 @@ appended between two looks of the learner, and an episode takes at least one row
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,16 @@ SPANS = ("wait_grant", "fetch", "act", "env_step", "append", "pack")
 
 _CHUNKS = 4  # lockstep has at most two chunks that the learner has not looked at
 _TAG = 1  # columns before the episode's own
+_SUMS = 2  # reward, skipped env steps: columns before the spans
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a collector did since the run began."""
+
+    reward: float  # sum over all rows, env units
+    skipped: int  # env steps that were not stored, because of a value that was not finite
+    seconds: dict[str, float]  # by ``SPANS``
 
 
 class CollectorStats:
@@ -52,9 +63,10 @@ class CollectorStats:
             cursor += 1
         self._shared.cursor[0] = cursor
 
-    def add_reward(self, reward: float) -> None:
-        """Collector: add the rewards of a round to the sum so far."""
-        self._shared.reward[0] += reward
+    def add_round(self, reward: float, skipped: int) -> None:
+        """Collector: add the rewards of a round, and the env steps skipped in it, to the sums so far."""
+        self._shared.sums[0] += reward
+        self._shared.sums[1] += skipped
 
     def finish_chunk(self, chunk: int, seconds: Mapping[str, float]) -> None:
         """Collector: leave the sums so far under the chunk's number, before the chunk is called finished.
@@ -64,18 +76,23 @@ class CollectorStats:
             seconds: what went into each of ``SPANS`` since the last chunk.
         """
         previous, totals = self._shared.totals[(chunk - 1) % _CHUNKS], self._shared.totals[chunk % _CHUNKS]
-        totals[0] = self._shared.reward[0]
-        totals[1:] = previous[1:] + [seconds.get(name, 0.0) for name in SPANS]
+        totals[:_SUMS] = self._shared.sums
+        totals[_SUMS:] = previous[_SUMS:] + [seconds.get(name, 0.0) for name in SPANS]
 
     @property
     def reward_sum(self) -> float:
         """Learner: sum of all rewards so far, to show life during the prefill."""
-        return float(self._shared.reward[0])
+        return float(self._shared.sums[0])
 
-    def totals(self, chunk: int) -> tuple[float, dict[str, float]]:
-        """Learner: sum of rewards, and seconds by span, up to the end of a chunk that is one of the newest."""
-        reward, *seconds = self._shared.totals[chunk % _CHUNKS].tolist()
-        return reward, dict(zip(SPANS, seconds, strict=True))
+    @property
+    def skipped(self) -> int:
+        """Learner: env steps that were not stored so far."""
+        return int(self._shared.sums[1])
+
+    def totals(self, chunk: int) -> Totals:
+        """Learner: the sums up to the end of a chunk that is one of the newest."""
+        reward, skipped, *seconds = self._shared.totals[chunk % _CHUNKS].tolist()
+        return Totals(reward, int(skipped), dict(zip(SPANS, seconds, strict=True)))
 
     def take_episodes(self, chunk: int) -> NDArray[np.float64]:
         """Learner: episodes tagged with chunks up to this one that were not taken before, in order."""
@@ -94,7 +111,7 @@ class CollectorStats:
         waiting = row_spans(self._seen, cursor - self._seen, len(shared.episodes))
         episodes = np.concatenate([shared.episodes[:0], *(shared.episodes[span] for span in waiting)])
         return {
-            "reward": shared.totals[chunk % _CHUNKS, :1].copy(),
+            "sums": shared.totals[chunk % _CHUNKS, :_SUMS].copy(),
             "totals": shared.totals.copy(),
             "episodes": episodes[episodes[:, 0] <= chunk],
         }
@@ -102,7 +119,7 @@ class CollectorStats:
     def load_state_dict(self, state: Mapping[str, NDArray[np.float64]]) -> None:
         """Learner, before the collector starts: continue where ``state_dict`` was called."""
         shared, waiting = self._shared, state["episodes"]
-        shared.reward[:] = state["reward"]
+        shared.sums[:] = state["sums"]
         shared.totals[:] = state["totals"]
         shared.episodes[: len(waiting)] = waiting
         shared.cursor[0] = len(waiting)
@@ -110,7 +127,7 @@ class CollectorStats:
     def rewind(self, chunk: int) -> None:
         """Learner, while nobody writes: forget what was reported after the end of this chunk, one of the newest."""
         shared, table = self._shared, self._shared.episodes
-        shared.reward[0] = shared.totals[chunk % _CHUNKS, 0]
+        shared.sums[:] = shared.totals[chunk % _CHUNKS, :_SUMS]
         while shared.cursor[0] > self._seen and table[(shared.cursor[0] - 1) % len(table), 0] > chunk:
             shared.cursor[0] -= 1
 
@@ -128,7 +145,7 @@ class CollectorStats:
 def _fields(max_episodes: int, episode_columns: int) -> list[Field]:
     return [
         Field("cursor", (1,), "int64"),
-        Field("reward", (1,), "float64"),
-        Field("totals", (_CHUNKS, 1 + len(SPANS)), "float64"),
+        Field("sums", (_SUMS,), "float64"),
+        Field("totals", (_CHUNKS, _SUMS + len(SPANS)), "float64"),
         Field("episodes", (max_episodes, _TAG + episode_columns), "float64"),
     ]

@@ -8,6 +8,7 @@ import sys
 import time
 
 import gymnasium as gym
+import numpy as np
 
 from sample_envs import Plain, note
 
@@ -56,3 +57,19 @@ class Fault(Plain):
 
 
 gym.register("Fault-v0", entry_point=Fault, max_episode_steps=25)
+
+
+class Broken(Plain):
+    """Every 40th step gives a value that is not finite, by turns in the observation and in the reward."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        turn = self.steps // 40 if self.steps % 40 == 0 else 0
+        if turn % 2:
+            obs[1] = np.nan
+        elif turn:
+            reward = -1e300
+        return obs, reward, terminated, truncated, info
+
+
+gym.register("Broken-v0", entry_point=Broken, max_episode_steps=25)
