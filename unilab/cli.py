@@ -98,9 +98,13 @@ def train_main(argv: Sequence[str] | None = None) -> int:
 
 
 def _see_current_folder() -> None:
-    """A module with the user's env usually lies where the command is typed."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    """A module with the user's env usually lies where the command is typed.
+
+    Workers get the same path: this package comes first, lest they import another folder ``unilab`` that lies there.
+    """
+    for folder in (str(Path(__file__).parents[1]), os.getcwd()):
+        if folder not in sys.path:
+            sys.path.append(folder)
 
 
 def parse(argv: list[str]) -> TrainConfig:

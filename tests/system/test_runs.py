@@ -161,6 +161,13 @@ def test_each_env_gets_a_seed_of_its_own_once_and_runs_differ(start: Start) -> N
     assert len({*seeds[0], *seeds[2]}) == 8
 
 
+def test_another_unilab_in_the_current_folder_is_left_alone(start: Start) -> None:
+    plant = "mkdir unilab; echo 'raise RuntimeError(1)' > unilab/__init__.py"
+    program = start("--env", "unilab/Toy-v0", *SHORT, shell=f'{plant}; exec "$@"')
+
+    assert program.end() == 0, program.text
+
+
 def test_two_runs_in_the_same_second_do_not_meet(start: Start, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
