@@ -32,7 +32,9 @@ def linear(fan_in: int, fan_out: int, generator: torch.Generator) -> nn.Linear:
     ``nn.Linear`` draws from the global generator, which belongs to whoever calls us. Its kaiming_uniform with
     a = sqrt(5) is uniform within 1 / sqrt(fan_in), for weight and bias alike.
     """
-    layer = nn.Linear(fan_in, fan_out, device="meta").to_empty(device="cpu")  # no draw, no values yet
+    # Not on the meta device: to_empty imports sympy, which takes half a second in every process.
+    with torch.random.fork_rng(devices=()):
+        layer = nn.Linear(fan_in, fan_out)
     bound = fan_in**-0.5
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)

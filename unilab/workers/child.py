@@ -72,18 +72,20 @@ def child_main(
         _end_group()  # the parent died while this process started
         return
     _die_with_parent(link.parent().descriptor, parent_pid)
+    code = 0
     try:
         target(link, *args)
     except Stopped:
-        return
+        pass
     except BaseException as error:
         if isinstance(error, SystemExit):
             error = RuntimeError(f"sys.exit({error.code!r}) was called in {name}")
         link.send("failed", describe(name, error))
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # Not sys.exit: a thread or an exit hook of the env may never end.
-        os._exit(1)
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: a thread or an exit hook of the env may never end, and torch takes half a second to tear down.
+    os._exit(code)
 
 
 def _close_on_exec() -> None:
