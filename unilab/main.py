@@ -33,6 +33,8 @@ def _run(name: str) -> int:
     gc.enable()
     code: int = getattr(cli, name)()
     gc.freeze()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the outcome is settled; Python's own end would make it another
     return code
 
 
