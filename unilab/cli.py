@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-import yaml
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from unilab.algos.registry import ALGORITHMS
-from unilab.config import TrainConfig, check, load_file, parse_count, preset_path
+from unilab.config import TrainConfig, check, load_file, parse_count, parse_keywords, preset_path
 from unilab.doctor.examine import examine
 from unilab.doctor.options import USAGE, take_options
 from unilab.errors import ConfigError, UnilabError, nearest
@@ -262,23 +261,3 @@ def _registry() -> ConstructorRegistry:
         )
 
     return registry
-
-
-def parse_keywords(words: list[str]) -> dict[str, Any]:
-    """``{"a": 1}`` as JSON, or ``a=1 b=true c=text``.
-
-    Raises:
-        ValueError: neither.
-    """
-    if len(words) == 1 and words[0].lstrip().startswith("{"):
-        value = json.loads(words[0])
-        return dict(value)
-    pairs = dict(word.partition("=")[::2] for word in words)
-    if any("=" not in word for word in words):
-        raise ValueError(f"expected JSON or KEY=VALUE, got {' '.join(words)}")
-    return {key: _value(text) for key, text in pairs.items()}
-
-
-def _value(text: str) -> Any:
-    """YAML, but with 1e-3 as the number that people mean: YAML 1.1 wants 1.0e-3."""
-    return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text) else yaml.safe_load(text)
