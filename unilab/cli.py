@@ -49,15 +49,16 @@ Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --start
 
 _USAGE = """usage: unilab train [OPTIONS]    train a policy
        unilab doctor [OPTIONS]   look at the machine, the env and the config of such a run first
+       unilab view [OPTIONS]     render a run's policy, or random actions, to an MP4 or a PNG
 
-`unilab train --help` lists the options, which both take.
+`unilab train --help` lists the options, which doctor takes too; `unilab view --help` lists the others.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry of the console script; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    commands = {"train": train_main, "doctor": doctor_main}
+    commands = {"train": train_main, "doctor": doctor_main, "view": view_main}
     if words[:1] and words[0] in commands:
         return commands[words[0]](words[1:])
     if words in ([], ["-h"], ["--help"]):
@@ -80,6 +81,19 @@ def doctor_main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"unilab: {error}\n")
         return error.exit_code
     return examine(cfg, options)
+
+
+def view_main(argv: Sequence[str] | None = None) -> int:
+    """Render what the arguments say; returns the exit code."""
+    from unilab.view.options import parse as parse_view  # only here: training needs no pictures
+    from unilab.view.show import view
+
+    _see_current_folder()
+    try:
+        return view(parse_view(list(sys.argv[1:] if argv is None else argv)))
+    except UnilabError as error:
+        sys.stderr.write(f"unilab: {error}\n")
+        return error.exit_code
 
 
 def train_main(argv: Sequence[str] | None = None) -> int:
