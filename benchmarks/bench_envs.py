@@ -84,7 +84,7 @@ def physics(env_id: str, steps: int) -> Case:
     """Nothing but the substeps, from the states and controls of the native env."""
     env = warm_native(env_id, 1)
     batch = Batch(env.sim.model, N, 1)
-    ctrl, frame_skip = batch.bind("ctrl"), env._task.frame_skip
+    ctrl, frame_skip = batch.bind("ctrl"), env.task.frame_skip
     recorded = []
     for stretch in stretches(env_id, steps):
         rows = []

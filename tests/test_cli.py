@@ -9,8 +9,8 @@ from typing import get_args, get_origin, get_type_hints
 import pytest
 
 from unilab import cli
-from unilab.cli import main, parse, parse_keywords, train_main
-from unilab.config import TrainConfig, dump
+from unilab.cli import main, parse, train_main
+from unilab.config import TrainConfig, dump, parse_keywords
 from unilab.doctor.examine import DoctorOptions
 from unilab.errors import ConfigError
 

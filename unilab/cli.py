@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-import yaml
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from unilab.algos.registry import ALGORITHMS
-from unilab.config import TrainConfig, check, load_file, parse_count, preset_path
+from unilab.config import TrainConfig, check, load_file, parse_count, parse_keywords, preset_path
 from unilab.doctor.examine import examine
 from unilab.doctor.options import USAGE, take_options
 from unilab.errors import ConfigError, UnilabError, nearest
@@ -50,15 +49,16 @@ Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --start
 
 _USAGE = """usage: unilab train [OPTIONS]    train a policy
        unilab doctor [OPTIONS]   look at the machine, the env and the config of such a run first
+       unilab view [OPTIONS]     render a run's policy, or random actions, to an MP4 or a PNG
 
-`unilab train --help` lists the options, which both take.
+`unilab train --help` lists the options, which doctor takes too; `unilab view --help` lists the others.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry of the console script; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    commands = {"train": train_main, "doctor": doctor_main}
+    commands = {"train": train_main, "doctor": doctor_main, "view": view_main}
     if words[:1] and words[0] in commands:
         return commands[words[0]](words[1:])
     if words in ([], ["-h"], ["--help"]):
@@ -81,6 +81,19 @@ def doctor_main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"unilab: {error}\n")
         return error.exit_code
     return examine(cfg, options)
+
+
+def view_main(argv: Sequence[str] | None = None) -> int:
+    """Render what the arguments say; returns the exit code."""
+    from unilab.view.options import parse as parse_view  # only here: training needs no pictures
+    from unilab.view.show import view
+
+    _see_current_folder()
+    try:
+        return view(parse_view(list(sys.argv[1:] if argv is None else argv)))
+    except UnilabError as error:
+        sys.stderr.write(f"unilab: {error}\n")
+        return error.exit_code
 
 
 def train_main(argv: Sequence[str] | None = None) -> int:
@@ -266,23 +279,3 @@ def _registry() -> ConstructorRegistry:
         )
 
     return registry
-
-
-def parse_keywords(words: list[str]) -> dict[str, Any]:
-    """``{"a": 1}`` as JSON, or ``a=1 b=true c=text``.
-
-    Raises:
-        ValueError: neither.
-    """
-    if len(words) == 1 and words[0].lstrip().startswith("{"):
-        value = json.loads(words[0])
-        return dict(value)
-    pairs = dict(word.partition("=")[::2] for word in words)
-    if any("=" not in word for word in words):
-        raise ValueError(f"expected JSON or KEY=VALUE, got {' '.join(words)}")
-    return {key: _value(text) for key, text in pairs.items()}
-
-
-def _value(text: str) -> Any:
-    """YAML, but with 1e-3 as the number that people mean: YAML 1.1 wants 1.0e-3."""
-    return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text) else yaml.safe_load(text)

@@ -7,6 +7,7 @@ line.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 import sysconfig
@@ -256,6 +257,26 @@ def parse_count(text: str) -> int:
     if number.denominator != 1:
         raise ValueError(f"{text} is not a whole number")
     return int(number)
+
+
+def parse_keywords(words: list[str]) -> dict[str, Any]:
+    """``{"a": 1}`` as JSON, or ``a=1 b=true c=text``.
+
+    Raises:
+        ValueError: neither.
+    """
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        value = json.loads(words[0])
+        return dict(value)
+    pairs = dict(word.partition("=")[::2] for word in words)
+    if any("=" not in word for word in words):
+        raise ValueError(f"expected JSON or KEY=VALUE, got {' '.join(words)}")
+    return {key: _value(text) for key, text in pairs.items()}
+
+
+def _value(text: str) -> Any:
+    """YAML, but with 1e-3 as the number that people mean: YAML 1.1 wants 1.0e-3."""
+    return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text) else yaml.safe_load(text)
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:

@@ -21,6 +21,11 @@ def train_main() -> int:
     return _run("train_main")
 
 
+def view_main() -> int:
+    """``python scripts/view.py ...``; returns the exit code."""
+    return _run("view_main")
+
+
 def _run(name: str) -> int:
     keep_output_harmless()
     for number in (signal.SIGINT, signal.SIGTERM):

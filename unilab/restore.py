@@ -13,11 +13,15 @@ from unilab.config import TrainConfig, overlay
 from unilab.envs.registry import probe
 
 
-def load_policy(checkpoint: Path) -> tuple[Policy, TrainConfig]:
+def load_policy(checkpoint: Path, *, seed: int | None = None) -> tuple[Policy, TrainConfig]:
     """The policy of a checkpoint directory, on the CPU, and the config that it was trained with.
 
     ``policy.act({"obs": obs})`` takes raw observations [n, obs_dim] float32 and returns actions [n, action_dim] in
     [-1, 1] per dimension, between the env's bounds.
+
+    Args:
+        checkpoint: the directory.
+        seed: of the noise of ``policy.explore``; None: the run's.
 
     Raises:
         ConfigError: the checkpoint cannot be read.
@@ -26,6 +30,6 @@ def load_policy(checkpoint: Path) -> tuple[Policy, TrainConfig]:
     state = load_checkpoint(checkpoint)
     cfg = overlay(TrainConfig(), yaml.safe_load(state["config"]), str(checkpoint))
     spec = PolicySpec(algo=cfg.algo, env=probe(cfg.env), learner=cfg.learner, algo_config=cfg.algo_config)
-    policy = make_policy(spec, seed=cfg.seed, index=0)
+    policy = make_policy(spec, seed=cfg.seed if seed is None else seed, index=0)
     policy.module.load_state_dict(state["policy"])
     return policy, cfg

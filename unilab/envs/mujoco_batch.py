@@ -55,7 +55,7 @@ class MujocoBatchEnv:
     ) -> None:
         self.num_envs = len(seeds)
         self.spec = spec
-        self._task = task
+        self.task = task
         self._first_index = first_index
         rngs = [np.random.default_rng(seed) for seed in seeds]  # as gymnasium's np_random
         self.sim = Sim(task.load(), self.num_envs, threads=threads, fields=task.fields, rngs=rngs)
@@ -69,12 +69,12 @@ class MujocoBatchEnv:
     def reset(self) -> Groups:
         """See ``BatchEnv``."""
         self._begin_episodes(np.arange(self.num_envs))
-        self._obs = self._float32(self._task.observe(self.sim, ALL))
+        self._obs = self._float32(self.task.observe(self.sim, ALL))
         return _copies(self._obs)
 
     def step(self, action: NDArray[np.float32]) -> EnvStep:
         """See ``BatchEnv``."""
-        task, sim = self._task, self.sim
+        task, sim = self.task, self.sim
         self._steps += 1
         actions = self._scale(action, self._first_index, self._steps)
         try:
@@ -139,7 +139,7 @@ class MujocoBatchEnv:
         self.sim.default(rows)
         try:
             for i in rows:
-                self._task.reset(self.sim, int(i), self.sim.rngs[i])
+                self.task.reset(self.sim, int(i), self.sim.rngs[i])
             self.sim.forward(rows)
         except Exception as error:
             self._add_note(error)

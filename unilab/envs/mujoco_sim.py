@@ -123,6 +123,10 @@ class Sim:
         self._set_const[slice(None) if rows is None else rows] = True
         self._batch().set_const(None if rows is None else rows.astype(np.int32))
 
+    def copy_to(self, data: mujoco.MjData, i: int) -> None:
+        """Put ``data``, of the same model, into the state of simulation ``i``; what follows from it is not computed."""
+        mujoco.mj_setState(self.model, data, self._engine.state[i], mujoco.mjtState.mjSTATE_INTEGRATION)
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that the next steps depend on, as copies; [n, ...] each."""
         arrays = self._arrays()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.noise import add_normal_noise
 
 
@@ -19,6 +20,7 @@ class Ant(Task):
     """Options and results as ``gymnasium.envs.mujoco.ant_v5``."""
 
     fields: ClassVar[tuple[str, ...]] = ("xpos", "cfrc_ext")
+    camera: ClassVar[Camera] = Camera(azimuth=120.0, elevation=-25.0)
 
     xml_file: str = "ant.xml"
     frame_skip: int = 5

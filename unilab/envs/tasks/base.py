@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.assets import model_path
+from unilab.envs.tasks.camera import Camera
 
 Array = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
@@ -56,6 +57,9 @@ class Task:
 
     max_episode_steps: ClassVar[int | None] = 1000
     """Steps after which an episode is truncated; None: never."""
+
+    camera: ClassVar[Camera] = Camera()
+    """Where ``unilab view`` looks from."""
 
     def load(self) -> mujoco.MjModel:
         """The model; by default ``xml_file``."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.humanoid_view import humanoid_observation
 from unilab.envs.tasks.noise import add_uniform_noise
 
@@ -20,6 +21,7 @@ class Humanoid(Task):
     """Options and results as ``gymnasium.envs.mujoco.humanoid_v5``."""
 
     fields: ClassVar[tuple[str, ...]] = ("xipos", "cinert", "cvel", "qfrc_actuator", "cfrc_ext")
+    camera: ClassVar[Camera] = Camera(azimuth=120.0)
 
     xml_file: str = "humanoid.xml"
     frame_skip: int = 5

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.humanoid_view import humanoid_observation
 from unilab.envs.tasks.noise import add_uniform_noise
 
@@ -20,6 +21,7 @@ class HumanoidStandup(Task):
     """Options and results as ``gymnasium.envs.mujoco.humanoidstandup_v5``."""
 
     fields: ClassVar[tuple[str, ...]] = ("cinert", "cvel", "qfrc_actuator", "cfrc_ext")
+    camera: ClassVar[Camera] = Camera(azimuth=60.0)
 
     xml_file: str = "humanoidstandup.xml"
     frame_skip: int = 5

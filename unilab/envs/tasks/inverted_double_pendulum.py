@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.noise import add_normal_noise
 
 
@@ -19,6 +20,7 @@ class InvertedDoublePendulum(Task):
     """Options and results as ``gymnasium.envs.mujoco.inverted_double_pendulum_v5``."""
 
     fields: ClassVar[tuple[str, ...]] = ("site_xpos", "qfrc_constraint")
+    camera: ClassVar[Camera] = Camera(distance=3.5, elevation=-10.0, lookat=(0.0, 0.0, 0.4), follow=False)
 
     xml_file: str = "inverted_double_pendulum.xml"
     frame_skip: int = 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.noise import add_uniform_noise
 
 
 @dataclass(frozen=True, kw_only=True)
 class InvertedPendulum(Task):
     """Options and results as ``gymnasium.envs.mujoco.inverted_pendulum_v5``."""
+
+    camera: ClassVar[Camera] = Camera(distance=2.2, elevation=-10.0, lookat=(0.0, 0.0, 0.2), follow=False)
 
     xml_file: str = "inverted_pendulum.xml"
     frame_skip: int = 2

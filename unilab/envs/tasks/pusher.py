@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.camera import Camera
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,9 @@ class Pusher(Task):
 
     fields: ClassVar[tuple[str, ...]] = ("xpos",)
     max_episode_steps: ClassVar[int | None] = 100
+    camera: ClassVar[Camera] = Camera(
+        distance=2.2, azimuth=-60.0, elevation=-35.0, lookat=(0.1, -0.4, 0.0), follow=False
+    )
 
     xml_file: str = "pusher_v5.xml"
     frame_skip: int = 5

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.camera import Camera
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,7 @@ class Reacher(Task):
 
     fields: ClassVar[tuple[str, ...]] = ("xpos",)
     max_episode_steps: ClassVar[int | None] = 50
+    camera: ClassVar[Camera] = Camera(distance=0.65, elevation=-90.0, lookat=(0.0, 0.0, 0.0), follow=False)
 
     xml_file: str = "reacher.xml"
     frame_skip: int = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.noise import add_uniform_noise
 
 
 @dataclass(frozen=True, kw_only=True)
 class Swimmer(Task):
     """Options and results as ``gymnasium.envs.mujoco.swimmer_v5``."""
+
+    camera: ClassVar[Camera] = Camera(elevation=-45.0)
 
     xml_file: str = "swimmer.xml"
     frame_skip: int = 4

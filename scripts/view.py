@@ -1,0 +1,8 @@
+"""Show a policy or random actions: ``python scripts/view.py --run latest --video out.mp4``; ``--help`` lists it all."""
+
+if __name__ == "__main__":
+    import sys
+
+    from unilab.main import view_main
+
+    sys.exit(view_main())
