@@ -115,7 +115,7 @@ class MujocoBatchEnv:
         """See ``ResetsSome``."""
         rows = np.flatnonzero(which)
         self._begin_episodes(rows)
-        for group, fresh in self._float32(self._task.observe(self.sim, rows)).items():
+        for group, fresh in self._float32(self.task.observe(self.sim, rows)).items():
             self._obs[group][rows] = fresh
         return _copies(self._obs)
 
