@@ -84,7 +84,7 @@ def config(folder: Path, collect_ms: float) -> TrainConfig:
         ),
         learner=LearnerConfig(),
         replay=ReplayConfig(buffer_size=100_000, learning_starts=160),
-        evaluation=EvaluationConfig(episodes=0),
+        evaluation=EvaluationConfig(eval_episodes=0),
         pacing=PacingConfig(utd=0.125),
         log_every=NUM_ENVS * TICKS_PER_ROW,
     )

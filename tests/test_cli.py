@@ -55,7 +55,7 @@ def test_every_spelling_of_a_number_of_steps_is_the_same(words):
         (["--sac.ent-coef", "0.2"], "sac", "ent_coef", 0.2),
         (["--ent-coef", "auto_0.2"], "sac", "ent_coef", "auto_0.2"),
         (["--target-entropy", "-3"], "sac", "target_entropy", -3.0),
-        (["--evaluation.episodes", "2"], "evaluation", "episodes", 2),
+        (["--eval-episodes", "2"], "evaluation", "eval_episodes", 2),
     ],
 )
 def test_dashes_underscores_dotted_names_and_aliases_reach_the_same_field(words, section, name, value):
@@ -141,6 +141,7 @@ SPECIAL = {
     "replay.learning_starts": (["500"], 500),
     "sac.ent_coef": (["0.2"], 0.2),
     "sac.target_entropy": (["-2.5"], -2.5),
+    "evaluation.stop_at_return": (["-150"], -150.0),
 }
 """Words and value of those fields for which no other value can be guessed from the type."""
 

@@ -153,7 +153,7 @@ EVERYTHING = TrainConfig(
     learner=LearnerConfig(gamma=0.5, tau=1e-7, learning_rate=1 / 3, policy_delay=4, hidden=(7,), norm_obs=True),
     replay=ReplayConfig(buffer_size=999, learning_starts=33, batch_size=5),
     pacing=PacingConfig(utd=0.37, steps_per_tick=3, stall_limit_s=1.5),
-    evaluation=EvaluationConfig(episodes=0),
+    evaluation=EvaluationConfig(eval_episodes=0),
     sac=SACConfig(ent_coef="auto_0.1", target_entropy=-2.5, critic_layer_norm=True),
     td3=TD3Config(exploration_noise=0.0, target_noise=0.3, noise_clip=1e-3),
 )
@@ -307,7 +307,10 @@ def of(**changes):
         "steps_per_tick": "pacing",
         "stall_limit_s": "pacing",
         "start_limit_s": "pacing",
-        "episodes": "evaluation",
+        "eval_episodes": "evaluation",
+        "eval_every": "evaluation",
+        "eval_at_start": "evaluation",
+        "stop_at_return": "evaluation",
     }
     cfg = DEFAULT
     for name, value in changes.items():
@@ -338,7 +341,7 @@ def test_the_default_config_passes():
         ({"save_every": -1}, "save_every=-1 must not be negative"),
         ({"keep": -1}, "keep=-1 must not be negative"),
         ({"learning_starts": -1}, "learning_starts=-1 must not be negative"),
-        ({"episodes": -1}, r"evaluation\.episodes=-1 must not be negative"),
+        ({"eval_episodes": -1}, r"eval_episodes=-1 must not be negative"),
         ({"threads": 0}, "threads=0 must be greater than 0, or auto"),
         ({"threads": -2}, "threads=-2 must be greater than 0, or auto"),
         ({"utd": -1.0}, r"utd=-1\.0 must be greater than 0"),

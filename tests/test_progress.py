@@ -44,7 +44,7 @@ class Rig:
     def __init__(self, clock, log_every=100):
         self.clock = clock
         self.metrics, self.spy, self.stream = Metrics(), Spy(), io.StringIO()
-        reporter = Reporter(Console(self.stream), [self.spy])
+        reporter = Reporter(Console(self.stream), [self.spy], evaluations=[self.spy])
         self.progress = Progress(reporter, self.metrics, ("is_success",), log_every=Every(log_every))
         self.write(0, 0)
 

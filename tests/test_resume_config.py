@@ -37,7 +37,7 @@ def test_equal_configs_go_on():
 
 
 def test_what_changes_nothing_learnt_may_differ():
-    check_changes(changed({"total_steps": 99_000, "log_every": 7, "evaluation": {"episodes": 3}}), SAVED, ())
+    check_changes(changed({"total_steps": 99_000, "log_every": 7, "evaluation": {"eval_episodes": 3}}), SAVED, ())
 
 
 def test_what_differs_is_named_with_both_values_and_the_way_out():

@@ -158,6 +158,7 @@ def test_the_summary_has_exactly_these_keys_in_this_order(tmp_path):
         "updates_per_s",
         "final_eval_mean",
         "final_eval_std",
+        "best_eval_mean",
         "best_return",
         "mean_ep_length",
         "learner_digest",

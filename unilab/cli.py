@@ -36,7 +36,7 @@ ALIASES = {
 }
 """Names that users of other libraries type."""
 
-FLAT = ("env", "learner", "replay", "pacing", "sac")
+FLAT = ("env", "learner", "replay", "pacing", "evaluation", "sac")
 """Sections whose fields are flags without a prefix; the dotted name works too."""
 
 _NOT_FOR_TYRO = ("--algo", "--preset", "--config", "--resume", "--resume-allow")

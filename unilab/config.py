@@ -37,12 +37,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationConfig:
-    """The evaluation of the final weights."""
+    """Evaluations of the deterministic policy, in a process of their own: on the way and of the final weights."""
 
-    episodes: int = 10
-    """Episodes of the deterministic policy at the end of a run; 0 leaves it out."""
-    max_episode_steps: int = 10_000
+    eval_every: int = 10_000
+    """Env steps between evaluations; 0: only the final weights."""
+    eval_episodes: int = 10
+    """Episodes of each evaluation, on the same starts every time; 0: there is none."""
+    eval_max_steps: int = 10_000
     """An evaluation episode that is this long is counted as it stands."""
+    eval_at_start: bool = False
+    """Evaluate the policy before its first update too."""
+    stop_at_return: float | None = None
+    """End the run after the first evaluation whose mean return is at least this; the learner then waits for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +93,7 @@ class TrainConfig:
     learner: Flat[LearnerConfig] = field(default_factory=LearnerConfig)
     replay: Flat[ReplayConfig] = field(default_factory=ReplayConfig)
     pacing: Flat[PacingConfig] = field(default_factory=PacingConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    evaluation: Flat[EvaluationConfig] = field(default_factory=EvaluationConfig)
     sac: Flat[SACConfig] = field(default_factory=SACConfig)
     td3: TD3Config = field(default_factory=TD3Config)
 
@@ -141,18 +147,19 @@ def check(cfg: TrainConfig) -> None:
         "policy_delay": cfg.learner.policy_delay,
         "learning_rate": cfg.learner.learning_rate,
         "log_every": cfg.log_every,
-        "evaluation.max_episode_steps": cfg.evaluation.max_episode_steps,
+        "eval_max_steps": cfg.evaluation.eval_max_steps,
     }
     for key, value in positive.items():
         if not value > 0:
             raise ConfigError(f"{key}={value} must be greater than 0")
     not_negative = {
+        "eval_every": cfg.evaluation.eval_every,
         "seed": cfg.seed,
         "save_every": cfg.save_every,
         "keep": cfg.keep,
         "max_restarts": cfg.max_restarts,
         "learning_starts": cfg.learning_starts,
-        "evaluation.episodes": cfg.evaluation.episodes,
+        "eval_episodes": cfg.evaluation.eval_episodes,
     }
     for key, value in not_negative.items():
         if value < 0:
@@ -169,6 +176,10 @@ def check(cfg: TrainConfig) -> None:
         raise ConfigError(
             f"target_entropy={cfg.sac.target_entropy} would have no effect with a fixed ent_coef={cfg.sac.ent_coef}"
         )
+    evaluation = cfg.evaluation
+    if not evaluation.eval_episodes and (evaluation.eval_at_start or evaluation.stop_at_return is not None):
+        name = "eval_at_start" if evaluation.eval_at_start else "stop_at_return"
+        raise ConfigError(f"{name} would have no effect with eval_episodes=0")
     cfg.schedule()
 
 

@@ -318,20 +318,38 @@ def wait_while_alive(
     """
     if condition():
         return
-    seen, quiet_s, looked = rounds(), 0.0, time.monotonic()
+    pulse, silent_s = Pulse(rounds), 0.0
     while True:
         try:
-            waiter.wait(condition, what, max(0.0, min(_LOOK_S, stall_limit_s - quiet_s)))
+            waiter.wait(condition, what, max(0.0, min(_LOOK_S, stall_limit_s - silent_s)))
             return
         except WaitTimeout:
             if look:
                 look()
-        now = time.monotonic()
-        quiet_s, looked = quiet_s + min(now - looked, _LONGEST_TURN_S), now
-        if rounds() != seen:
-            seen, quiet_s = rounds(), 0.0
-        elif quiet_s >= stall_limit_s:
+        silent_s = pulse.silent_s()
+        if silent_s >= stall_limit_s:
             raise WorkerDied(
-                f"no data from {who} for {quiet_s:.0f} s, while waiting for {what}: it is stuck in {doing()} or "
-                f"stopped (round {seen}); if its steps are that slow, raise --stall-limit"
+                f"no data from {who} for {silent_s:.0f} s, while waiting for {what}: it is stuck in {doing()} or "
+                f"stopped (round {rounds()}); if its steps are that slow, raise --stall-limit"
             )
+
+
+class Pulse:
+    """How long a process that counts its rounds has been silent.
+
+    Args:
+        rounds: its count so far.
+    """
+
+    def __init__(self, rounds: Callable[[], int]) -> None:
+        self._rounds = rounds
+        self._seen, self._silent_s, self._looked_s = rounds(), 0.0, time.monotonic()
+
+    def silent_s(self) -> float:
+        """Seconds without a round, up to this look; long gaps between looks count little: we may have been stopped."""
+        rounds, now = self._rounds(), time.monotonic()
+        self._silent_s += min(now - self._looked_s, _LONGEST_TURN_S)
+        if rounds != self._seen:
+            self._silent_s = 0.0
+        self._seen, self._looked_s = rounds, now
+        return self._silent_s

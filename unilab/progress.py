@@ -170,7 +170,7 @@ class Progress:
 
     def write_evaluation(self, env_steps: int, scalars: Mapping[str, float]) -> None:
         """Write the scalars of an evaluation."""
-        self._reporter.write(env_steps, scalars, to_console=True, to_files=True)
+        self._reporter.write_evaluation(env_steps, scalars)
 
     def _sums(self, now: Mark) -> dict[str, float]:
         """Everything but the speeds, since the last write."""

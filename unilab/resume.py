@@ -28,8 +28,11 @@ FREE = frozenset(
         "pacing.stall_limit_s",
         "pacing.start_limit_s",
         "pacing.shutdown_timeout_s",
-        "evaluation.episodes",
-        "evaluation.max_episode_steps",
+        "evaluation.eval_every",
+        "evaluation.eval_episodes",
+        "evaluation.eval_at_start",
+        "evaluation.stop_at_return",
+        "evaluation.eval_max_steps",
     }
 )
 """Keys that may differ without a word: they change nothing of what has been learnt."""

@@ -45,24 +45,29 @@ def gather(
         starts: of collectors so far; the next one draws seeds of its own.
         collector: its state after that chunk; None where it could not be asked.
     """
-    policy = parts.learner.policy_module.state_dict()
-    return {
-        "tick": tick,
+    return learnt(plan, parts.learner, tick) | {
         "finished": finished,
         "env_steps": plan.schedule.watermark(finished),
-        "updates": parts.learner.updates,
         "learning_starts": plan.cfg.learning_starts,
         "preloaded": plan.schedule.preloaded,
         "starts": starts,
-        "wall_time_s": plan.wall_s(),
-        "config": dump(plan.cfg),
-        # Copies: the entries are views of one buffer, in several dtypes, which torch.save refuses.
-        "policy": {name: value.cpu().clone() for name, value in policy.items()},
-        "learner": _on_cpu(parts.learner.state_dict()),
         "weights": as_tensors(parts.weights.snapshots()),
         "progress": parts.progress.state_dict(),
         "stats": as_tensors(parts.stats.state_dict(finished)),
         "collector": as_tensors(collector),
+    }
+
+
+def learnt(plan: Plan, learner: Learner, tick: int) -> dict[str, Any]:
+    """A copy of the learner after a tick, and how it came to be."""
+    return {
+        "tick": tick,
+        "updates": learner.updates,
+        "wall_time_s": plan.wall_s(),
+        "config": dump(plan.cfg),
+        # Copies: the entries are views of one buffer, in several dtypes, which torch.save refuses.
+        "policy": {name: value.cpu().clone() for name, value in learner.policy_module.state_dict().items()},
+        "learner": _on_cpu(learner.state_dict()),
     }
 
 

@@ -40,6 +40,7 @@ class RunSummary:
     updates_per_s: float = 0.0
     final_eval_mean: float | None = None
     final_eval_std: float | None = None
+    best_eval_mean: float | None = None  # of best/, which holds its weights
     best_return: float | None = None  # best mean over 100 training episodes
     mean_ep_length: float | None = None  # over the last 100 training episodes
     learner_digest: str | None = None

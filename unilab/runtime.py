@@ -22,7 +22,8 @@ from unilab.config import TrainConfig, dump
 from unilab.digest import digest
 from unilab.envs.choice import choose
 from unilab.errors import NonFinite, ResourceError, Stopped, UnilabError, WorkerDied, machine_trouble
-from unilab.evaluation import evaluate_final
+from unilab.evaluating import Evaluations
+from unilab.evaluation import Evaluator, SerialEvaluator, SpawnedEvaluator
 from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
 from unilab.progress import Progress
@@ -33,6 +34,7 @@ from unilab.saving import Saver
 from unilab.shm import Waiter
 from unilab.telemetry.console import Console
 from unilab.telemetry.csv import CsvWriter
+from unilab.telemetry.eval_log import EvalLog, read_evaluations
 from unilab.telemetry.every import Every
 from unilab.telemetry.lasting import LastingWriter
 from unilab.telemetry.metrics import Metrics
@@ -151,6 +153,7 @@ class Runtime:
             self._saver.go_on(plan.resume)
         elif plan.preload:
             preload(plan.preload.checkpoint, self.ring, self.schedule.preloaded)
+        self._open_evaluations()
         self.pacer = self.collector.pacer
 
         background = Waiter(self._shared.copier, lambda: self._shared.stopped)
@@ -168,19 +171,39 @@ class Runtime:
             return SerialCollector(self.plan, job, self.trace, self._interrupt, self._show_prefill, self._stack)
         return SpawnedCollector(self.plan, self._shared, job, self._console.note, lambda: self.interrupted)
 
+    def _open_evaluations(self) -> None:
+        def started(worker: Worker) -> None:
+            self._kills.append(worker.kill)  # so that a second Ctrl-C takes it along
+
+        evaluator: Evaluator = (
+            SerialEvaluator(self.plan, self._state, lambda: self.interrupted)
+            if self.plan.cfg.serial
+            else SpawnedEvaluator(self.plan, self._state, self._shared.learner, lambda: self.interrupted, started)
+        )
+        self.evaluations = Evaluations(
+            self.plan, self.learner, evaluator, self.progress.write_evaluation, self._files[-1], self._console.note
+        )
+        self._stack.callback(self.evaluations.close)
+
     def _open_telemetry(self) -> None:
         plan, cfg, start = self.plan, self.plan.cfg, self.plan.start_steps
         # What was written out of turn when the run stopped makes room for what is due.
         written = max(0, int(plan.resume.state["progress"]["written"])) if plan.resume else 0
-        makers: dict[str, Callable[[int], Writer]] = {
-            "the TensorBoard file": lambda start: TensorBoardWriter(plan.run_dir, start_steps=start),
-            "progress.csv": lambda start: CsvWriter(plan.run_dir / "progress.csv", start_steps=start),
+        makers: dict[str, tuple[Callable[[int], Writer], int]] = {
+            "the TensorBoard file": (lambda start: TensorBoardWriter(plan.run_dir, start_steps=start), written),
+            "progress.csv": (lambda start: CsvWriter(plan.run_dir / "progress.csv", start_steps=start), written),
+            "eval.jsonl": (lambda start: EvalLog(plan.run_dir / "eval.jsonl", start_steps=start), start),
         }
         self._files = [
-            LastingWriter(name, make, start_steps=written, note=self._console.note) for name, make in makers.items()
+            LastingWriter(name, make, start_steps=begin, note=self._console.note)
+            for name, (make, begin) in makers.items()
         ]
+        board, table, _ = self._files
+        for record in read_evaluations(plan.run_dir / "eval.jsonl"):
+            if record["env_steps"] > written:  # hidden with what was written out of turn
+                board.write(record["env_steps"], record["scalars"])
         last = plan.schedule.watermark(self.total_ticks)
-        reporter = Reporter(self._console, self._files, total_steps=last)
+        reporter = Reporter(self._console, [board, table], evaluations=[board], total_steps=last)
         self._stack.callback(reporter.close)
         self.metrics = Metrics()
         log_due = Every(cfg.log_every, start_steps=start)
@@ -193,6 +216,11 @@ class Runtime:
     def interrupted(self) -> bool:
         """Whether Ctrl-C or SIGTERM came."""
         return bool(self._interrupt)
+
+    @property
+    def done(self) -> bool:
+        """Whether the run ends before its last tick: interrupted, or as good as was asked for."""
+        return self.interrupted or self.evaluations.reached
 
     def start(self) -> int:
         """Run the prefill, publish version 0, ask for batch 1 and grant chunk 1; returns the last finished tick.
@@ -212,6 +240,7 @@ class Runtime:
         self._feed_normaliser(self.ring.oldest, self.ring.cursor)
         self.weights.publish(version=0)
         self._write_progress(0)
+        self.evaluations.start()
         self.pipeline.prefetch(1)
         self.pacer.grant(1)
         return 0
@@ -241,6 +270,7 @@ class Runtime:
         self.progress.add_batch(tick, batch.packed.versions)
         if self.progress.due(self.schedule.watermark(tick)):
             self._write_progress(tick)
+        self.evaluations.tick_done(tick)
 
     def due_save(self, tick: int) -> bool:
         """Whether a checkpoint is due."""
@@ -248,6 +278,7 @@ class Runtime:
 
     def save(self, tick: int) -> None:
         """Start to write a checkpoint of the state after ``tick``; see ``Saver.save``."""
+        self.evaluations.settle()  # what goes on from here need not do it again
         with self.trace.span("save", tick=tick):
             self._saver.save(tick)
 
@@ -257,15 +288,19 @@ class Runtime:
 
     def finish(self, tick: int) -> None:
         """Save, evaluate the final weights, and say how it went."""
-        self._save_last(tick, self.plan.cfg.pacing.shutdown_timeout_s if self.interrupted else None)
+        limit_s = self.plan.cfg.pacing.shutdown_timeout_s if self.interrupted else None
+        self.evaluations.settle(limit_s)
+        self._save_last(tick, limit_s)
         self._write_progress(tick, last=True)  # after the save: a run that goes on writes when it is due
         self.collector.stop()
         if self.interrupted:
             self._end_interrupted()
             return
-        if self.plan.cfg.evaluation.episodes:
-            self._evaluate(tick)
-        self._end("completed", "all env steps done", 0)
+        if result := self.evaluations.finish(tick):
+            self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
+            self.summary.final_eval_std = result.scalars()["eval/std_reward"]
+        stopped = f"the evaluation reached stop_at_return={self.plan.cfg.evaluation.stop_at_return}"
+        self._end("completed", stopped if self.evaluations.reached else "all env steps done", 0)
 
     def ended_by_interrupt(self, error: BaseException) -> bool:
         """Whether an error is only how an interrupt ended the run; it may have reached the collector too."""
@@ -283,9 +318,12 @@ class Runtime:
         elif self._ready and self._tick and not isinstance(error, NonFinite):
             # Whatever goes wrong now must not hide why the run ended.
             with self._noted("no checkpoint was saved"):
-                if not interrupted:
+                limit_s = self.plan.cfg.pacing.shutdown_timeout_s if interrupted else 0.0
+                if interrupted:
+                    self.evaluations.settle(limit_s)
+                else:
                     self.collector.stop()
-                self._save_last(self._tick, self.plan.cfg.pacing.shutdown_timeout_s if interrupted else 0.0)
+                self._save_last(self._tick, limit_s)
         with self._noted("the summary is not complete"):
             if self._ready:
                 self.collector.stop()
@@ -391,20 +429,6 @@ class Runtime:
         except Exception as error:
             self._console.note(f"{what}: {type(error).__name__}: {error}")
 
-    def _evaluate(self, tick: int) -> None:
-        def started(worker: Worker) -> None:
-            self._kills.append(worker.kill)  # so that a second Ctrl-C takes it along
-
-        result = evaluate_final(self.plan, self._state, tick, self._shared.learner, started, lambda: self.interrupted)
-        self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
-        self.summary.final_eval_std = result.scalars()["eval/std_reward"]
-        self.progress.write_evaluation(self.ring.cursor, result.scalars())
-        if result.episodes.cut:
-            self._console.note(
-                f"{result.episodes.cut} evaluation episodes did not end within "
-                f"{self.plan.cfg.evaluation.max_episode_steps:,} steps and were counted as they stood"
-            )
-
     def _kill_workers(self) -> None:
         for kill in self._kills:
             kill()
@@ -425,8 +449,9 @@ class Runtime:
             return
         newest = self._saver.wait()
         summary.checkpoint = str(newest) if newest else None
-        if status != "failed" and (lost := self._saver.lost):
-            self._lose(lost)
+        for lost in (self._saver.lost, self.evaluations.lost):
+            if status != "failed" and lost:
+                self._lose(lost)
         for file in self._files:
             file.close()
             if file.lost:
@@ -440,6 +465,7 @@ class Runtime:
         summary.env_steps_per_s = summary.env_steps / summary.wall_time_s
         summary.updates_per_s = summary.updates / summary.wall_time_s
         summary.best_return = episodes.best
+        summary.best_eval_mean = self.evaluations.best
         summary.mean_ep_length = episodes.scalars().get("rollout/ep_len_mean")
         summary.learner_digest = digest(self.learner.state_dict())
         summary.replay_digest = self.ring.digest()

@@ -17,7 +17,7 @@ def train(cfg: TrainConfig, resume: Resume | None = None) -> RunSummary:
     with open_runtime(cfg, resume) as rt:  # shared memory, workers, telemetry; closed in reverse order
         tick = rt.start()  # fresh: prefill, version 0, chunk 1 granted; resumed: where it stood
 
-        while tick < rt.total_ticks and not rt.interrupted:
+        while tick < rt.total_ticks and not rt.done:
             tick += 1
             with rt.trace.span("tick", tick=tick):
                 batch = rt.take(tick)  # raises WorkerDied instead of hanging

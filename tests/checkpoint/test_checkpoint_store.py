@@ -255,17 +255,18 @@ def test_a_row_is_overwritten_only_after_it_was_saved(directory, monkeypatch):
     monkeypatch.setattr(segments, "_CHUNK", 40_000)  # a thousand rows
     run = Run(directory, capacity=60_000, chunk=1_000, keep=1)
     run.advance(60)
+    appended = 0
     for _ in range(8):
         rows = run.begin()
-        appended = 0
-        while run.store._thread.is_alive() and appended < 59:
+        begun = appended
+        while run.store._thread.is_alive() and appended < begun + 59:
             run.advance()
             appended += 1
         ring = Ring(60_000, LAYOUT)
         load_replay(run.store.wait(), ring)
         assert run.store.failures == []
-        assert appended > 0
         run.tape.holds(ring, *rows)
+    assert appended > 0
 
 
 def test_overwriting_waits_for_the_rows_it_would_take_and_for_no_others(run, monkeypatch):

@@ -16,11 +16,11 @@ SPEC = EnvSpec(env_id="X-v0", obs_dim=3, action_dim=1, action_low=(-1.0,), actio
         ({"replay": {"learning_starts": 255}}, "batch_size=256 is more than the prefill of 255 rows"),
         ({"save_every": 60_001}, "save_every=60,001 is more than total_steps=60,000"),
         ({"log_every": 60_001}, "log_every=60,001 is more than total_steps=60,000"),
-        ({"evaluation": {"max_episode_steps": 19_999}}, "less than the env's time limit of 20,000"),
+        ({"evaluation": {"eval_max_steps": 19_999}}, "less than the env's time limit of 20,000"),
     ],
 )
 def test_a_legal_but_odd_pair_of_settings_is_named(sections, said):
-    cfg = overlay(TrainConfig(), {"evaluation": {"max_episode_steps": 20_000}} | sections, "test")
+    cfg = overlay(TrainConfig(), {"evaluation": {"eval_max_steps": 20_000}} | sections, "test")
     check(cfg)
 
     [found] = conflict_findings(cfg, SPEC)
@@ -35,6 +35,6 @@ def test_the_defaults_do_not_contradict_each_other():
 
 
 def test_an_evaluation_that_is_left_out_cuts_no_episode():
-    cfg = overlay(TrainConfig(), {"evaluation": {"episodes": 0}}, "test")
+    cfg = overlay(TrainConfig(), {"evaluation": {"eval_episodes": 0}}, "test")
 
     assert [found.level for found in conflict_findings(cfg, SPEC)] == ["ok"]

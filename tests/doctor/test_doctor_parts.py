@@ -88,14 +88,14 @@ def test_a_dry_run_is_small_but_makes_updates(sections, steps_per_s, prefill, ti
     assert (small.schedule().prefill, small.schedule().total_ticks) == (prefill, ticks)
     assert small.schedule().updates_until(ticks) >= 3
     assert small.replay.buffer_size == cfg.replay.buffer_size
-    assert small.evaluation.episodes == 1
+    assert small.evaluation.eval_episodes == 1
     assert (small.log_dir, small.env, small.learner) == (Path("/scratch"), cfg.env, cfg.learner)
 
 
 def test_a_dry_run_evaluates_only_if_the_run_does():
-    cfg = overlay(TrainConfig(), {"evaluation": {"episodes": 0}}, "test")
+    cfg = overlay(TrainConfig(), {"evaluation": {"eval_episodes": 0}}, "test")
 
-    assert shortened(cfg, EnvReport([], None, 1e5), Path("/scratch")).evaluation.episodes == 0
+    assert shortened(cfg, EnvReport([], None, 1e5), Path("/scratch")).evaluation.eval_episodes == 0
 
 
 def span(name, start_s, end_s):

@@ -10,7 +10,7 @@ from pathlib import Path
 from program import SMALL, Program
 from unilab.checkpoint import list_checkpoints, load_checkpoint
 
-TOY = ["--env", "unilab/Toy-v0", "--num-envs", "2", "--learning-starts", "100", "--evaluation.episodes", "0", *SMALL]
+TOY = ["--env", "unilab/Toy-v0", "--num-envs", "2", "--learning-starts", "100", "--eval-episodes", "0", *SMALL]
 """A run that starts to train at once."""
 
 LONG = [*TOY, "--total-steps", "1M"]

@@ -177,7 +177,7 @@ def _hangs(started: Started) -> bool:
 
 @pytest.mark.parametrize(("limit", "code", "last"), [(30, 2, "error: "), (64, 0, "env_steps=")])
 def test_a_run_with_few_descriptors_is_refused_or_warned_of(tmp_path: Path, limit: int, code: int, last: str) -> None:
-    words = ["--env", "unilab/Toy-v0", *SMALL, "--total-steps", "100", "--evaluation.episodes", "0", "--serial"]
+    words = ["--env", "unilab/Toy-v0", *SMALL, "--total-steps", "100", "--eval-episodes", "0", "--serial"]
     done = subprocess.run(
         ["bash", "-c", f'ulimit -n {limit} && exec "$0" "$@"', sys.executable, "-c", MAIN, "train", *words],
         cwd=tmp_path,

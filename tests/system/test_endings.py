@@ -55,6 +55,7 @@ def test_a_killed_collector_takes_its_helpers_along(start: Start, env: str) -> N
     assert not _alive(int(notes(program)[0]["helper"]))
 
 
+@pytest.mark.alone  # all of /dev/shm is compared
 @pytest.mark.parametrize("victim", ["collector", "learner"])
 def test_a_process_per_env_leaves_nothing_behind_either(start: Start, victim: str) -> None:
     before = set(os.listdir("/dev/shm"))
@@ -203,7 +204,7 @@ def test_an_interrupt_during_the_start_ends_without_a_traceback(
 
 @pytest.mark.parametrize("mode", ["--serial", "--no-serial"])
 def test_an_env_that_cannot_be_closed_is_a_warning(start: Start, mode: str) -> None:
-    program = start("--env", "sample_envs:CannotClose-v0", mode, "--evaluation.episodes", "0", *SMALL, "-n", "300")
+    program = start("--env", "sample_envs:CannotClose-v0", mode, "--eval-episodes", "0", *SMALL, "-n", "300")
 
     assert program.end() == 0, program.text
     assert "cannot be closed" in program.text
@@ -212,7 +213,7 @@ def test_an_env_that_cannot_be_closed_is_a_warning(start: Start, mode: str) -> N
 
 
 def test_an_env_that_never_ends_an_episode_is_still_evaluated(start: Start) -> None:
-    few = ["--evaluation.max-episode-steps", "50", "--num-envs", "2", *SMALL, "-n", "300"]
+    few = ["--eval-max-steps", "50", "--num-envs", "2", *SMALL, "-n", "300"]
     program = start("--env", "sample_envs:Endless-v0", *few)
 
     assert program.end() == 0, program.text
@@ -232,7 +233,7 @@ def test_an_evaluator_that_hangs_is_named(start: Start) -> None:
         *SMALL,
         "-n",
         "50",
-        "--evaluation.episodes",
+        "--eval-episodes",
         "40",
     )
 

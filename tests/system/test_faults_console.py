@@ -10,7 +10,7 @@ import pytest
 from faults import LONG, TOY, checkpoints, nothing_left
 from program import Start
 
-SHORT = [*TOY, "--evaluation.episodes", "1", "--total-steps", "1000"]
+SHORT = [*TOY, "--eval-episodes", "1", "--total-steps", "1000"]
 TALKS = ["--env", "fault_envs:Fault-v0", "--env-kwargs", "where=step", "how=talk", "who=any"]
 
 

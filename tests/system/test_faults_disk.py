@@ -69,7 +69,7 @@ def test_a_run_directory_that_vanishes_is_made_again(start: Start) -> None:
 
 @pytest.mark.parametrize(("limit", "code"), [(20, 2), pytest.param(32, 1, marks=pytest.mark.slow), (64, 0)])
 def test_a_low_limit_of_descriptors_is_enough_or_named(start: Start, limit: int, code: int) -> None:
-    few = ["--evaluation.episodes", "1", "--total-steps", "300"]
+    few = ["--eval-episodes", "1", "--total-steps", "300"]
     program = start(*TOY, *few, shell=f'ulimit -n {limit}; exec "$@"')
 
     assert program.end() == code, program.text
@@ -148,7 +148,7 @@ def test_a_read_only_log_dir_is_refused_before_anything_starts(start: Start) -> 
 @pytest.mark.root
 @pytest.mark.parametrize("options", ["size=64k", "ro"])
 def test_dev_shm_may_be_tiny_or_read_only(start: Start, options: str) -> None:
-    few = ["--evaluation.episodes", "1", "--buffer-size", "1M", "--total-steps", "1000"]
+    few = ["--eval-episodes", "1", "--buffer-size", "1M", "--total-steps", "1000"]
     mount = f"mount -t tmpfs -o {options} none /dev/shm"
     shell = f"""exec unshare -m bash -c '{mount}; "$@"' bash "$@" """
     first = start(*TOY, *few, shell=shell)

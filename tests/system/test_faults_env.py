@@ -7,7 +7,7 @@ import pytest
 from faults import last_error, notes, nothing_left, run_dir
 from program import SMALL, Start
 
-ENV = ["--env", "fault_envs:Fault-v0", *SMALL, "--learning-starts", "30", "--evaluation.episodes", "0"]
+ENV = ["--env", "fault_envs:Fault-v0", *SMALL, "--learning-starts", "30", "--eval-episodes", "0"]
 CAUSE = {"raise": "on purpose in {where}", "exit": "sys.exit(0) was called", "abort": "signal 6 (SIGABRT)"}
 quick = [("construct", "raise"), ("reset", "exit"), ("construct", "abort")]
 
@@ -72,7 +72,7 @@ def test_an_env_that_hangs_in_the_learners_process_is_named_too(start: Start) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["raise", "exit", "hang", "abort"])
 def test_an_env_that_fails_in_the_evaluation_leaves_what_was_learnt(start: Start, how: str) -> None:
-    few = ["--evaluation.episodes", "3", "-n", "200", "--start-limit", "8", "--stall-limit", "8"]
+    few = ["--eval-episodes", "3", "-n", "200", "--start-limit", "8", "--stall-limit", "8"]
     program = start(*ENV, "--env-kwargs", "where=construct", f"how={how}", "who=evaluator", *few)
 
     assert program.end() == 70, program.text

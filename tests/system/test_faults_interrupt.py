@@ -48,9 +48,7 @@ def test_in_the_prefill(start: Start) -> None:
 @pytest.mark.slow
 def test_in_the_final_evaluation(start: Start) -> None:
     few = ["-n", "200", "--learning-starts", "30"]
-    program = start(
-        *ENV, *few, "--env-kwargs", "where=step", "how=hang", "who=evaluator", "--evaluation.episodes", "40"
-    )
+    program = start(*ENV, *few, "--env-kwargs", "where=step", "how=hang", "who=evaluator", "--eval-episodes", "40")
     program.until(lambda: notes(program), "the hang")
     ctrl_c(program)
 

@@ -43,7 +43,7 @@ def test_td3_finds_the_value_of_the_one_state(tmp_path: Path, case: str, monkeyp
         env=EnvConfig(env="sample_envs:OneState-v0", env_kwargs=kwargs, num_envs=2),
         learner=LearnerConfig(gamma=0.9, tau=0.05, learning_rate=4e-4, policy_delay=2, hidden=(64, 64)),
         replay=ReplayConfig(batch_size=256, buffer_size=5_100, learning_starts=100),
-        evaluation=EvaluationConfig(episodes=2),
+        evaluation=EvaluationConfig(eval_episodes=2),
     )
     summary = train(cfg)
 

@@ -37,7 +37,7 @@ def losses(folder: Path, algo: str, *, serial: bool) -> list[dict[str, float]]:
         env=EnvConfig(env="Pendulum-v1", num_envs=4),
         learner=LearnerConfig(hidden=(32, 32), learning_rate=1e-3, policy_delay=2, norm_obs=True),
         replay=ReplayConfig(batch_size=32, buffer_size=300, learning_starts=100),
-        evaluation=EvaluationConfig(episodes=0),
+        evaluation=EvaluationConfig(eval_episodes=0),
     )
     run = Path(str(train(cfg).checkpoint)).parent.parent
     rows = list(csv.DictReader((run / "progress.csv").open()))

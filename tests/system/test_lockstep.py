@@ -43,7 +43,7 @@ def config(log_dir: Path, **changes: Any) -> TrainConfig:
         learner=LearnerConfig(hidden=(16, 16), norm_obs=True),
         replay=ReplayConfig(batch_size=8, buffer_size=500, learning_starts=90),
         pacing=PacingConfig(utd=changes.pop("utd", 1.0), steps_per_tick=changes.pop("steps_per_tick", 1)),
-        evaluation=EvaluationConfig(episodes=0),
+        evaluation=EvaluationConfig(eval_episodes=0),
     )
     return dataclasses.replace(cfg, **changes)
 

@@ -12,7 +12,7 @@ from unilab.train import train
 
 
 def test_a_simulation_that_blows_up_ends_episodes_not_the_run(start: Start) -> None:
-    words = ("--total-steps", "600", "--num-envs", "3", "--evaluation.episodes", "0", "--log-every", "100")
+    words = ("--total-steps", "600", "--num-envs", "3", "--eval-episodes", "0", "--log-every", "100")
     program = start("--env", "native_tasks:Loose-v0", *words, *SMALL)
     assert program.end() == 0, program.text
 

@@ -28,7 +28,7 @@ BASE: dict[str, Any] = {
     "env": {"env": "unilab/Toy-v0", "num_envs": 2},
     "learner": {"hidden": [8, 8]},
     "replay": {"batch_size": 8, "buffer_size": 100, "learning_starts": 40},
-    "evaluation": {"episodes": 0},
+    "evaluation": {"eval_episodes": 0},
 }
 
 LEARNING = {
@@ -176,7 +176,7 @@ def test_a_trace_is_written_on_request(tmp_path: Path) -> None:
 
 def test_evaluation_episodes_give_the_final_evaluation(tmp_path: Path) -> None:
     assert run(tmp_path)[0].final_eval_mean is None
-    assert run(tmp_path, evaluation__episodes=2)[0].final_eval_mean is not None
+    assert run(tmp_path, evaluation__eval_episodes=2)[0].final_eval_mean is not None
 
 
 def test_threads_are_the_learners_and_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +207,7 @@ def test_serial_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise Started
 
     monkeypatch.setattr("unilab.workers.process.Worker.__init__", start)
-    run(tmp_path, serial=True, evaluation__episodes=1)
+    run(tmp_path, serial=True, evaluation__eval_episodes=1)
     with pytest.raises(Started):
         run(tmp_path, serial=False)
 
@@ -292,10 +292,11 @@ def test_the_run_says_which_backend_steps_its_envs(
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"env.backend", "on_nan"}
-    proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.episodes"}
+    proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.eval_episodes"}
     proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}
     # on_nan in test_skipping; the first two here in test_endings, then test_restarts and test_faults_env.
-    proven |= {"evaluation.max_episode_steps", "pacing.shutdown_timeout_s", "max_restarts", "pacing.start_limit_s"}
+    proven |= {"evaluation.eval_every", "evaluation.eval_at_start", "evaluation.stop_at_return"}  # test_evaluations
+    proven |= {"evaluation.eval_max_steps", "pacing.shutdown_timeout_s", "max_restarts", "pacing.start_limit_s"}
 
     assert proven == set(leaves(TrainConfig()))
 

@@ -7,7 +7,7 @@ import signal
 
 from program import SMALL, Start
 
-RUN = ["--env", "unilab/Toy-v0", "--num-envs", "3", "--learning-starts", "90", "--evaluation.episodes", "0", *SMALL]
+RUN = ["--env", "unilab/Toy-v0", "--num-envs", "3", "--learning-starts", "90", "--eval-episodes", "0", *SMALL]
 
 
 def test_a_killed_collector_is_replaced_and_the_run_does_all_its_steps(start: Start) -> None:

@@ -28,7 +28,7 @@ def test_a_restored_policy_has_the_returns_of_the_final_evaluation(tmp_path: Pat
         env=EnvConfig(env="Pendulum-v1", num_envs=4),
         learner=LearnerConfig(hidden=(16, 16), norm_obs=True),
         replay=ReplayConfig(batch_size=16, buffer_size=400),
-        evaluation=EvaluationConfig(episodes=3),
+        evaluation=EvaluationConfig(eval_episodes=3),
     )
     summary = train(cfg)
     policy, restored = load_policy(Path(str(summary.checkpoint)))

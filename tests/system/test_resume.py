@@ -175,7 +175,7 @@ def test_a_run_that_another_process_went_on_with_meanwhile_is_refused(tmp_path: 
 
 
 def test_plain_envs_start_new_episodes_with_seeds_of_their_own_and_say_so(start: Start) -> None:
-    words = ("--env", "Pendulum-v1", "--num-envs", "3", *SMALL, "--learning-starts", "90", "--evaluation.episodes", "0")
+    words = ("--env", "Pendulum-v1", "--num-envs", "3", *SMALL, "--learning-starts", "90", "--eval-episodes", "0")
     first = start(*words, "--total-steps", "600")
     assert first.end() == 0, first.text
     again = start("--resume", str(first.log_dir / "latest"), "--total-steps", "1200")
@@ -196,7 +196,7 @@ def test_plain_envs_start_new_episodes_with_seeds_of_their_own_and_say_so(start:
 @pytest.fixture
 def done(tmp_path: Path) -> Path:
     """Directory of a run that is over."""
-    log_dir = ["--log-dir", str(tmp_path), "--env", "unilab/Toy-v0", "--serial", "--evaluation.episodes", "0"]
+    log_dir = ["--log-dir", str(tmp_path), "--env", "unilab/Toy-v0", "--serial", "--eval-episodes", "0"]
     train(parse_run([*log_dir, *SMALL, "--learning-starts", "90", "--total-steps", "300"])[0])
     return (tmp_path / "latest").resolve()
 

@@ -141,7 +141,7 @@ def test_each_env_gets_a_seed_of_its_own_once_and_runs_differ(start: Start) -> N
             "--seed",
             seed,
             *SHORT,
-            "--evaluation.episodes",
+            "--eval-episodes",
             "0",
         )
         for seed in ("7", "7", "8")

@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
     "env": {"env": "unilab/Toy-v0", "num_envs": 2},
     "learner": {"hidden": [8, 8]},
     "replay": {"batch_size": 8, "buffer_size": 100, "learning_starts": 40},
-    "evaluation": {"episodes": 0},
+    "evaluation": {"eval_episodes": 0},
 }
 
 

@@ -33,7 +33,7 @@ def config(log_dir: Path, bad_at: int, **changes: Any) -> TrainConfig:
         env=EnvConfig(env="unilab/Toy-v0", num_envs=3, env_kwargs={"bad_at": bad_at, "bad_in": "reward"}),
         learner=LearnerConfig(hidden=(8, 8), norm_obs=True),
         replay=ReplayConfig(batch_size=8, buffer_size=1_000, learning_starts=60),
-        evaluation=EvaluationConfig(episodes=0),
+        evaluation=EvaluationConfig(eval_episodes=0),
     )
     return dataclasses.replace(cfg, **changes)
 
@@ -95,7 +95,7 @@ def test_stop_is_the_default_and_the_first_step_cannot_be_skipped(tmp_path: Path
 @pytest.mark.parametrize("vec", ["sync", "async"])
 def test_an_env_that_is_often_broken_trains_to_the_end(start: Start, vec: str) -> None:
     words = ["--env", "fault_envs:Broken-v0", "--vec", vec, "--num-envs", "3", *SMALL, "--learning-starts", "30"]
-    program = start(*words, "-n", "600", "--on-nan", "skip", "--evaluation.episodes", "2", "--norm-obs")
+    program = start(*words, "-n", "600", "--on-nan", "skip", "--eval-episodes", "2", "--norm-obs")
 
     assert program.end() == 0, program.text
     summary = program.summary

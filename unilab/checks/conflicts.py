@@ -46,13 +46,13 @@ def _conflicts(cfg: TrainConfig, spec: EnvSpec | None) -> list[tuple[str, str]]:
                 )
             )
     limit = spec.max_episode_steps if spec is not None else None
-    cut = cfg.evaluation.max_episode_steps
-    if limit is not None and cfg.evaluation.episodes and cut < limit:
+    cut = cfg.evaluation.eval_max_steps
+    if limit is not None and cfg.evaluation.eval_episodes and cut < limit:
         found.append(
             (
-                f"evaluation.max_episode_steps={cut:,} is less than the env's time limit of {limit:,}: evaluation "
+                f"eval_max_steps={cut:,} is less than the env's time limit of {limit:,}: evaluation "
                 "episodes are cut and their returns not comparable",
-                f"use --evaluation.max-episode-steps {limit}",
+                f"use --eval-max-steps {limit}",
             )
         )
     return found

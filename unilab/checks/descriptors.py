@@ -27,7 +27,7 @@ def descriptors_needed(cfg: TrainConfig, *, cuda: bool) -> int:
         cuda: the learner is on a GPU, whose driver opens its own.
     """
     learner = len(os.listdir("/dev/fd")) + _LEARNER + (_CUDA if cuda else 0)
-    env_processes = max(cfg.env.num_envs, min(10, cfg.evaluation.episodes)) if cfg.env.vec == "async" else 0
+    env_processes = max(cfg.env.num_envs, min(10, cfg.evaluation.eval_episodes)) if cfg.env.vec == "async" else 0
     return max(learner, _COLLECTOR + _PER_ENV_PROCESS * env_processes)
 
 

@@ -82,8 +82,11 @@ def shortened(cfg: TrainConfig, report: EnvReport, log_dir: Path) -> TrainConfig
     ticks = max(_TICKS[0], min(_TICKS[1], ceil(_UPDATES / per_tick)), ceil(3 / per_tick))
     evaluation = replace(
         cfg.evaluation,
-        episodes=min(1, cfg.evaluation.episodes),
-        max_episode_steps=min(cfg.evaluation.max_episode_steps, _EVAL_STEPS, max(10, slow)),
+        eval_episodes=min(1, cfg.evaluation.eval_episodes),
+        eval_every=0,
+        eval_at_start=False,
+        stop_at_return=None,
+        eval_max_steps=min(cfg.evaluation.eval_max_steps, _EVAL_STEPS, max(10, slow)),
     )
     rounds = ceil(prefill / schedule.num_envs) * schedule.num_envs
     return replace(

@@ -37,16 +37,25 @@ class Writer(Protocol):
 class Reporter:
     """All places that scalars go to, as one."""
 
-    def __init__(self, console: Console, writers: Sequence[Writer], *, total_steps: int = 0) -> None:
+    def __init__(
+        self,
+        console: Console,
+        writers: Sequence[Writer],
+        *,
+        evaluations: Sequence[Writer] = (),
+        total_steps: int = 0,
+    ) -> None:
         """Take over the writers.
 
         Args:
             console: gets one line per write that asks for it; open to others for notes.
             writers: get all scalars; closed by ``close``.
+            evaluations: those among them that also get evaluations.
             total_steps: env steps of the whole run, shown as a percentage; 0: unknown.
         """
         self.console = console
         self._writers = writers
+        self._evaluations = evaluations
         self._total_steps = total_steps
 
     def write(self, env_steps: int, scalars: Mapping[str, float], *, to_console: bool, to_files: bool = True) -> None:
@@ -58,6 +67,16 @@ class Reporter:
         if to_console:
             self.console.line(**self._line(env_steps, scalars))
         for writer in self._writers if to_files else ():
+            writer.write(env_steps, scalars)
+
+    def write_evaluation(self, env_steps: int, scalars: Mapping[str, float]) -> None:
+        """Send an evaluation's scalars, which may be of a step before the last: to the console and TensorBoard.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self.console.line(**self._line(env_steps, scalars))
+        for writer in self._evaluations:
             writer.write(env_steps, scalars)
 
     def close(self) -> None:

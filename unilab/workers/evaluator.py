@@ -16,11 +16,15 @@ from unilab.envs.bad_values import OnNan, make_rule
 from unilab.envs.base import closing_env
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeResults, evaluate
-from unilab.shm import Counters
+from unilab.errors import Stopped
+from unilab.shm import Bell, Counters, Waiter
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
 
 MAX_ENVS = 10
+
+COUNTERS = ("asked", "done", "version", "rounds", "stop")
+"""Evaluations asked for and done, version of the newest, steps of all its envs (signs of life), whether to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,6 @@ class EvaluationJob:
     env: EnvConfig
     policy: PolicySpec
     weights: WeightBlock  # of its own: nobody overwrites what it evaluates
-    version: int
     seed: int
     episodes: int
     max_episode_steps: int
@@ -57,15 +60,16 @@ class EvaluationResult:
         }
 
 
-def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> EvaluationResult:
+def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], None]) -> EvaluationResult:
     """Play ``job.episodes`` episodes with the deterministic policy, on evaluation seeds of the run.
 
     Args:
-        job: what to evaluate.
+        job: what to evaluate, and how.
+        version: of the weights, which the job's block holds.
         round_done: called after each step of all envs.
     """
     policy = make_policy(job.policy, seed=job.seed, index=0)
-    WeightReader(job.weights, FlatState(policy.module)).fetch(job.version)
+    WeightReader(job.weights, FlatState(policy.module)).fetch(version)
     cfg = replace(job.env, num_envs=min(MAX_ENVS, job.episodes))
     made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
     with closing_env(made) as env:
@@ -77,7 +81,7 @@ def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> Evalua
             round_done=round_done,
             on_bad=make_rule(job.on_nan, env, 0, _say),
         )
-    return EvaluationResult(job.version, episodes)
+    return EvaluationResult(version, episodes)
 
 
 def _say(what: str) -> None:
@@ -85,12 +89,26 @@ def _say(what: str) -> None:
     sys.stderr.flush()
 
 
-def evaluator_main(link: Link, job: EvaluationJob, counters: Counters) -> None:
-    """Entry of an evaluator process; ``counters["rounds"]`` are its signs of life."""
+def evaluator_main(link: Link, job: EvaluationJob, counters: Counters, bell: Bell) -> None:
+    """Entry of an evaluator process: one evaluation each time that it is asked for one.
+
+    Args:
+        link: to the learner.
+        job: what to evaluate, and how.
+        counters: see ``COUNTERS``.
+        bell: its own.
+    """
     torch.set_num_threads(job.threads)
+    waiter = Waiter(bell, lambda: bool(counters["stop"]), [link.parent()])
     rounds = itertools.count(1)
 
     def round_done() -> None:
         counters["rounds"] = next(rounds)
+        if counters["stop"]:
+            raise Stopped("stopped in the middle of an evaluation")
 
-    link.send("result", run_evaluation(job, round_done))
+    while True:
+        waiter.wait(lambda: counters["asked"] > counters["done"], "weights to evaluate")
+        result = run_evaluation(job, counters["version"], round_done)
+        counters["done"] += 1
+        link.send("result", result)
