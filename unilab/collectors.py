@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 import torch
@@ -74,6 +75,7 @@ class SpawnedCollector:
         job: its share.
         note: takes a message for the console.
         interrupted: whether the run was asked to stop; its collector is then not replaced.
+        output: file of what it prints; None: where this process prints.
     """
 
     def __init__(
@@ -83,11 +85,13 @@ class SpawnedCollector:
         job: CollectorJob,
         note: Callable[[str], None],
         interrupted: Callable[[], bool],
+        output: Path | None,
     ) -> None:
         self._plan = plan
         self._shared = shared
         self._note = note
         self._interrupted = interrupted
+        self._output = output
         self._replaced: Callable[[], None] = lambda: None
         self._waiters: Sequence[Waiter] = ()
         self.restarts = 0
@@ -156,7 +160,14 @@ class SpawnedCollector:
     def _start(self, job: CollectorJob) -> None:
         self._job = job
         sent = replace(job, state=cast(Any, Plain(job.state)))
-        self._worker = Worker(job.name, collector_main, (sent,), threads=job.threads, bell=self._shared.learner)
+        self._worker = Worker(
+            job.name,
+            collector_main,
+            (sent,),
+            threads=job.threads,
+            bell=self._shared.learner,
+            output=self._output,
+        )
 
     def _replace(self) -> None:
         """A new collector does the unfinished chunk from its beginning, with fresh episodes."""

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -63,6 +64,7 @@ class SpawnedEvaluator:
         bell: this process's own.
         stopped: whether the run was asked to stop; who makes it true rings ``bell``.
         started: told of the process.
+        output: file of what it prints; None: where this process prints.
     """
 
     def __init__(
@@ -72,12 +74,14 @@ class SpawnedEvaluator:
         bell: Bell,
         stopped: Callable[[], bool],
         started: Callable[[Worker], None],
+        output: Path | None,
     ) -> None:
         self._plan = plan
         self._state = state
         self._bell = bell
         self._stopped = stopped
         self._started = started
+        self._output = output
         self._stack = ExitStack()
         self._worker: Worker | None = None
 
@@ -139,7 +143,12 @@ class SpawnedEvaluator:
         stack.callback(self._own.close)
         job = _job(plan, block)
         self._worker = Worker(
-            "evaluator-0", evaluator_main, (job, self._counters, self._own), threads=job.threads, bell=self._bell
+            "evaluator-0",
+            evaluator_main,
+            (job, self._counters, self._own),
+            threads=job.threads,
+            bell=self._bell,
+            output=self._output,
         )
         stack.callback(self._worker.stop, STOP_S)
         stack.callback(self._ask_stop)

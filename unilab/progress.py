@@ -18,7 +18,6 @@ from unilab.telemetry.every import Every, EverySeconds
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter
 
-CONSOLE_S = 10.0
 FIRST_CONSOLE_S = 2.0
 
 
@@ -50,7 +49,8 @@ class Progress:
         self._metrics = metrics
         self._names = tuple(metric_names)
         self._file_due = log_every
-        self._console_due = EverySeconds(FIRST_CONSOLE_S)
+        self._console_s = reporter.console.interval_s
+        self._console_due = EverySeconds(min(FIRST_CONSOLE_S, self._console_s))
         self._to_files = self._to_console = False
         self._age_sum, self._age_count = 0.0, 0
         self._mark: Mark | None = None
@@ -91,7 +91,7 @@ class Progress:
                 reward_per_step=reward_sum / max(1, env_steps),
                 **_short(self.episodes.scalars()),
             )
-            self._console_due = EverySeconds(CONSOLE_S)
+            self._console_due = EverySeconds(self._console_s)
 
     def due(self, env_steps: int) -> bool:
         """Whether the files are due by env steps, or the console by seconds."""

@@ -32,12 +32,12 @@ from unilab.run_state import Parts, restore
 from unilab.rundir import RunSummary, origin, run_lock, write_meta, write_summary
 from unilab.saving import Saver
 from unilab.shm import Waiter
-from unilab.telemetry.console import Console
 from unilab.telemetry.csv import CsvWriter
 from unilab.telemetry.eval_log import EvalLog, read_evaluations
 from unilab.telemetry.every import Every
 from unilab.telemetry.lasting import LastingWriter
 from unilab.telemetry.metrics import Metrics
+from unilab.telemetry.panel import open_console
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
 from unilab.telemetry.trace import Tracer, clear_trace, merge_trace
@@ -83,7 +83,7 @@ class Runtime:
         self.schedule = plan.schedule
         self.total_ticks = plan.schedule.total_ticks
         self.summary = RunSummary(status="failed", reason="did not start", exit_code=1)
-        self._console = Console(sys.stdout)
+        self._console = open_console(sys.stdout, f"{plan.cfg.algo} on {plan.spec.env_id}, seed {plan.cfg.seed}")
         self._stack = ExitStack()
         self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._kill_workers)
         self._kills: list[Callable[[], None]] = []  # of the processes of this run
@@ -107,6 +107,8 @@ class Runtime:
 
     def _open(self) -> None:
         plan, cfg = self.plan, self.plan.cfg
+        self._stack.callback(self._console.close)
+        self._worker_log = self._console.worker_log(plan.run_dir)
         self._shared = open_shared(plan, self._stack)
         self.ring, self._stats = self._shared.ring, self._shared.stats
         self._stack.enter_context(self._interrupt)
@@ -169,7 +171,9 @@ class Runtime:
         job = collector_job(self.plan, self._shared, self._block)
         if self.plan.cfg.serial:
             return SerialCollector(self.plan, job, self.trace, self._interrupt, self._show_prefill, self._stack)
-        return SpawnedCollector(self.plan, self._shared, job, self._console.note, lambda: self.interrupted)
+        return SpawnedCollector(
+            self.plan, self._shared, job, self._console.note, lambda: self.interrupted, self._worker_log
+        )
 
     def _open_evaluations(self) -> None:
         def started(worker: Worker) -> None:
@@ -178,7 +182,9 @@ class Runtime:
         evaluator: Evaluator = (
             SerialEvaluator(self.plan, self._state, lambda: self.interrupted)
             if self.plan.cfg.serial
-            else SpawnedEvaluator(self.plan, self._state, self._shared.learner, lambda: self.interrupted, started)
+            else SpawnedEvaluator(
+                self.plan, self._state, self._shared.learner, lambda: self.interrupted, started, self._worker_log
+            )
         )
         self.evaluations = Evaluations(
             self.plan, self.learner, evaluator, self.progress.write_evaluation, self._files[-1], self._console.note

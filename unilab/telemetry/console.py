@@ -9,13 +9,34 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TextIO
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b")
 
 
+CONSOLE_NAMES = {
+    "rollout/ep_rew_mean": "ep_rew_mean",
+    "rollout/ep_len_mean": "ep_len_mean",
+    "rollout/reward_per_step": "reward_per_step",
+    "eval/mean_reward": "eval_reward",
+    "time/fps": "fps",
+    "perf/updates_per_s": "updates/s",
+    "train/critic_loss": "critic_loss",
+    "train/actor_loss": "actor_loss",
+    "train/ent_coef": "ent_coef",
+    "perf/learner_wait_batch_share": "learner_wait",
+    "lag/policy": "policy_lag",
+}
+"""What a status line shows, in this order: scalar name to short name."""
+
+
 class Console:
     """Lines on one stream."""
+
+    interval_s = 10.0
+    """Seconds between two status lines."""
 
     def __init__(self, stream: TextIO | None) -> None:
         """Use a stream.
@@ -30,12 +51,35 @@ class Console:
     def header(self, rows: list[tuple[str, str]]) -> None:
         """Print names and values in two columns."""
         width = max((len(name) for name, _ in rows), default=0)
-        self._write("".join(f"{name:<{width}}  {_one_line(value)}\n" for name, value in rows))
+        self._write("".join(f"{name:<{width}}  {one_line(value)}\n" for name, value in rows))
 
     def line(self, **values: float | str) -> None:
         """Print one line of ``key=value``; numbers as in ``number``, text as it is."""
-        cells = (f"{key}={_one_line(x) if isinstance(x, str) else number(x)}" for key, x in values.items())
+        cells = (f"{key}={one_line(x) if isinstance(x, str) else number(x)}" for key, x in values.items())
         self._write(" ".join(cells) + "\n")
+
+    def status(self, env_steps: int, total_steps: int, scalars: Mapping[str, float]) -> None:
+        """Print how the run stands.
+
+        Args:
+            env_steps: that the scalars are of.
+            total_steps: of the whole run; 0: unknown.
+            scalars: by name; a line shows the most important ones.
+        """
+        done = {"done": f"{100 * env_steps / total_steps:.1f}%"} if total_steps else {}
+        shown = {short: scalars[name] for name, short in CONSOLE_NAMES.items() if name in scalars}
+        self.line(env_steps=env_steps, **done, **shown)
+
+    def worker_log(self, folder: Path) -> Path | None:
+        """The file that what workers print goes to instead of this stream; None: it comes here as it is.
+
+        Args:
+            folder: of the run.
+        """
+        return None
+
+    def close(self) -> None:
+        """Whatever moves stops."""
 
     def note(self, text: str) -> None:
         """Print a message; several lines stay together."""
@@ -50,7 +94,7 @@ class Console:
         if self._stream is None:
             return
         if self.plain:
-            text = _ESCAPES.sub("", text)
+            text = without_escapes(text)
         try:
             _write_encodable(self._stream, text)
             self._stream.flush()
@@ -77,8 +121,14 @@ def number(value: float) -> str:
     return f"{value:.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """The text without line ends."""
     return text.replace("\n", "\\n")
+
+
+def without_escapes(text: str) -> str:
+    """The text without what would colour it or move the cursor."""
+    return _ESCAPES.sub("", text)
 
 
 def _is_terminal(stream: TextIO) -> bool:

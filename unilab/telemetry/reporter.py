@@ -8,21 +8,6 @@ from typing import Protocol
 
 from unilab.telemetry.console import Console
 
-CONSOLE_NAMES = {
-    "rollout/ep_rew_mean": "ep_rew_mean",
-    "rollout/ep_len_mean": "ep_len_mean",
-    "rollout/reward_per_step": "reward_per_step",
-    "eval/mean_reward": "eval_reward",
-    "time/fps": "fps",
-    "perf/updates_per_s": "updates/s",
-    "train/critic_loss": "critic_loss",
-    "train/actor_loss": "actor_loss",
-    "train/ent_coef": "ent_coef",
-    "perf/learner_wait_batch_share": "learner_wait",
-    "lag/policy": "policy_lag",
-}
-"""What the console line shows, in this order: scalar name to short name."""
-
 
 class Writer(Protocol):
     """A file of scalars over env steps."""
@@ -65,7 +50,7 @@ class Reporter:
             OSError: a file cannot be written.
         """
         if to_console:
-            self.console.line(**self._line(env_steps, scalars))
+            self.console.status(env_steps, self._total_steps, scalars)
         for writer in self._writers if to_files else ():
             writer.write(env_steps, scalars)
 
@@ -75,7 +60,7 @@ class Reporter:
         Raises:
             OSError: the file cannot be written.
         """
-        self.console.line(**self._line(env_steps, scalars))
+        self.console.status(env_steps, self._total_steps, scalars)
         for writer in self._evaluations:
             writer.write(env_steps, scalars)
 
@@ -84,9 +69,3 @@ class Reporter:
         with ExitStack() as stack:
             for writer in self._writers:
                 stack.callback(writer.close)
-
-    def _line(self, env_steps: int, scalars: Mapping[str, float]) -> dict[str, float | str]:
-        line: dict[str, float | str] = {"env_steps": env_steps}
-        if self._total_steps:
-            line["done"] = f"{100 * env_steps / self._total_steps:.1f}%"
-        return line | {short: scalars[name] for name, short in CONSOLE_NAMES.items() if name in scalars}

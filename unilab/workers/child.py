@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from unilab.errors import Stopped, UnilabError
@@ -59,9 +60,12 @@ def child_main(
     parent_pid: int,
     target: Callable[..., None],
     args: tuple[Any, ...],
+    output: Path | None = None,
 ) -> None:
-    """Run ``target(link, *args)`` and tell the parent how it failed, if it does."""
+    """Run ``target(link, *args)`` and tell the parent how it failed, if it does; print to ``output`` if it is given."""
     os.setpgid(0, 0)
+    if output is not None:
+        _print_to(output)
     keep_output_harmless()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner decides what Ctrl-C means
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back by the parent until here
@@ -86,6 +90,17 @@ def child_main(
     sys.stderr.flush()
     # Not sys.exit: a thread or an exit hook of the env may never end, and torch takes half a second to tear down.
     os._exit(code)
+
+
+def _print_to(path: Path) -> None:
+    """Descriptors 1 and 2 of this process and its helpers are this file from now on; on no disk, nowhere."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    except OSError:
+        file = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(file, descriptor)
+    os.close(file)
 
 
 def _close_on_exec() -> None:

@@ -19,6 +19,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any
 
 from unilab.errors import WaitTimeout, WorkerDied
@@ -46,10 +47,18 @@ class Worker:
         args: picklable; shared memory and bells are handed over as descriptors.
         threads: for numpy and torch in the child.
         bell: rung by the child after each message.
+        output: file that what it and its helpers print is appended to; None: where this process prints.
     """
 
     def __init__(
-        self, name: str, target: Callable[..., None], args: tuple[Any, ...], *, threads: int, bell: Bell
+        self,
+        name: str,
+        target: Callable[..., None],
+        args: tuple[Any, ...],
+        *,
+        threads: int,
+        bell: Bell,
+        output: Path | None = None,
     ) -> None:
         self.name = name
         context = multiprocessing.get_context("spawn")
@@ -58,7 +67,7 @@ class Worker:
         self._hung_up = False
         self._lock = threading.Lock()  # main thread and packer both look into the inbox
         self._process = context.Process(
-            target=child_main, args=(name, child_conn, bell, os.getpid(), target, args), name=name
+            target=child_main, args=(name, child_conn, bell, os.getpid(), target, args, output), name=name
         )
         self._mark = f"{os.getpid()}.{name}.{secrets.token_hex(8)}"
         resource_tracker.ensure_running()  # before the environment changes: it is no descendant of a worker
