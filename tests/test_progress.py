@@ -174,7 +174,7 @@ def test_episodes_and_their_metrics_become_means(rig):
     assert rig.last["rollout/ep_len_mean"] == 6
     assert rig.last["rollout/terminated_rate"] == 0.5
     assert rig.last["rollout/truncated_rate"] == 0.5
-    assert rig.last["rollout/is_success"] == 1.0  # over the episodes that carry it
+    assert rig.last["rollout/success_rate"] == 1.0  # over the episodes that carry it
 
 
 def test_before_the_first_episode_has_ended_there_are_no_returns(rig):

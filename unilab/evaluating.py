@@ -162,7 +162,7 @@ class Evaluations:
 
 def _record(result: EvaluationResult, wall_time_s: float) -> dict[str, Any]:
     scalars, episodes = result.scalars(), result.episodes
-    success = scalars.get("eval/is_success", scalars.get("eval/success", math.nan))
+    success = scalars.get("eval/success_rate", math.nan)
     return {
         "version": result.version,
         "wall_time_s": round(wall_time_s, 3),

@@ -36,7 +36,7 @@ def test_a_metric_is_averaged_over_the_episodes_that_carry_it():
     window.add(episode(0.0, success=0.0, height=0.25))
 
     scalars = window.scalars()
-    assert scalars["rollout/success"] == 0.5
+    assert scalars["rollout/success_rate"] == 0.5
     assert scalars["rollout/height"] == 0.25
     assert "rollout/gone" not in scalars
 

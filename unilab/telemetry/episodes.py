@@ -58,12 +58,13 @@ class EpisodeWindow:
         if not episodes:
             return {}
         names = dict.fromkeys(name for episode in episodes for name in episode.metrics)
+        means = {name: _mean(e.metrics[name] for e in episodes if name in e.metrics) for name in names}
         return {
             "rollout/ep_rew_mean": self._mean_reward(),
             "rollout/ep_len_mean": _mean(episode.length for episode in episodes),
             "rollout/terminated_rate": _mean(episode.terminated for episode in episodes),
             "rollout/truncated_rate": _mean(episode.truncated for episode in episodes),
-        } | {f"rollout/{name}": _mean(e.metrics[name] for e in episodes if name in e.metrics) for name in names}
+        } | {f"rollout/{scalar_name(name)}": mean for name, mean in means.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, as plain numbers, strings, lists and dicts."""
@@ -84,6 +85,11 @@ class EpisodeWindow:
 
     def _mean_reward(self) -> float:
         return sum(self._returns) / len(self._returns)
+
+
+def scalar_name(metric: str) -> str:
+    """What a metric of the env is called among the scalars: success flags as SB3 calls their mean."""
+    return "success_rate" if metric in ("is_success", "success") else metric
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -18,6 +18,7 @@ from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeResults, evaluate
 from unilab.errors import Stopped
 from unilab.shm import Bell, Counters, Waiter
+from unilab.telemetry.episodes import scalar_name
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
 
@@ -56,7 +57,7 @@ class EvaluationResult:
             "eval/mean_reward": float(episodes.returns.mean()),
             "eval/std_reward": float(episodes.returns.std()),
             "eval/mean_ep_length": float(episodes.lengths.mean()),
-            **{f"eval/{name}": value for name, value in episodes.metrics.items()},
+            **{f"eval/{scalar_name(name)}": value for name, value in episodes.metrics.items()},
         }
 
 
