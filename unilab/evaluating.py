@@ -8,6 +8,7 @@ is left out. With ``stop_at_return`` it waits for each at once, so that the run 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,6 +56,7 @@ class Evaluations:
         self._on = cfg.eval_episodes > 0
         self._due = Every(cfg.eval_every if self._on else 0, start_steps=plan.start_steps)
         self._running: dict[str, Any] | None = None  # state that is evaluated now
+        self._taken_s = 0.0  # when it was the learner's
         self._store = Checkpoints(plan.run_dir / BEST, keep=1, ring=None)
         self.best = self._best_before()
         """Best mean return of an evaluation so far; None before the first."""
@@ -94,14 +96,16 @@ class Evaluations:
                 self._note(f"the evaluation at env step {self._running['env_steps']:,} is given up: {error}")
                 self._running = None
 
-    def finish(self, tick: int) -> EvaluationResult | None:
-        """The result for the final weights; None where there are no evaluations."""
-        if not self._on:
-            return None
-        self.settle()
-        if self.last is None or self.last.version != tick:
-            self._begin(tick)
+    def begin_last(self, tick: int) -> None:
+        """Evaluate the final weights, unless that is done; the run's last save goes on meanwhile."""
+        if self._on:
             self.settle()
+            if self.last is None or self.last.version != tick:
+                self._begin(tick)
+
+    def finish(self) -> EvaluationResult | None:
+        """The result for the final weights; None where there are no evaluations."""
+        self.settle()
         return self.last
 
     @property
@@ -120,6 +124,7 @@ class Evaluations:
         # What best/ keeps: the learner at this moment, enough to evaluate, show and start from.
         env_steps = self._plan.schedule.watermark(tick)
         self._running = learnt(self._plan, self._learner, tick) | {"env_steps": env_steps}
+        self._taken_s = time.time()
         self._evaluator.begin(tick)
         if self._plan.cfg.evaluation.stop_at_return is not None:
             self.settle()
@@ -142,7 +147,7 @@ class Evaluations:
             self.best = mean
             about = {name: state[name] for name in ("tick", "updates", "wall_time_s")}
             about |= {"env": self._plan.cfg.env.env, "algo": self._plan.cfg.algo, "mean_reward": mean}
-            self._store.begin(env_steps, state, about, rows=(0, 0))
+            self._store.begin(env_steps, state, about, rows=(0, 0), as_of_s=self._taken_s)
         wanted = self._plan.cfg.evaluation.stop_at_return
         self.reached = wanted is not None and mean >= wanted
 

@@ -295,14 +295,17 @@ class Runtime:
     def finish(self, tick: int) -> None:
         """Save, evaluate the final weights, and say how it went."""
         limit_s = self.plan.cfg.pacing.shutdown_timeout_s if self.interrupted else None
-        self.evaluations.settle(limit_s)
+        if self.interrupted:
+            self.evaluations.settle(limit_s)
+        else:
+            self.evaluations.begin_last(tick)
         self._save_last(tick, limit_s)
         self._write_progress(tick, last=True)  # after the save: a run that goes on writes when it is due
         self.collector.stop()
         if self.interrupted:
             self._end_interrupted()
             return
-        if result := self.evaluations.finish(tick):
+        if result := self.evaluations.finish():
             self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
             self.summary.final_eval_std = result.scalars()["eval/std_reward"]
         stopped = f"the evaluation reached stop_at_return={self.plan.cfg.evaluation.stop_at_return}"

@@ -97,6 +97,8 @@ def test_best_holds_the_weights_that_were_evaluated(tmp_path: Path) -> None:
     alone = train(config(tmp_path / "alone", EvaluationConfig(eval_episodes=0), total_steps=line["env_steps"]))
 
     assert read_meta(kept)["mean_reward"] == summary.best_eval_mean
+    states = sorted(folder(summary).rglob("state.pt"), key=lambda path: path.stat().st_mtime)
+    assert states[-1].parent == Path(str(summary.checkpoint))  # who takes the newest file can go on from it
     assert (read_meta(kept)["env_steps"], read_meta(kept)["tick"]) == (line["env_steps"], line["version"])
     ours, theirs = load_checkpoint(kept)["policy"], load_checkpoint(Path(str(alone.checkpoint)))["policy"]
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

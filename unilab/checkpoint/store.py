@@ -8,6 +8,7 @@ disk. A save that fails removes what it wrote, leaves a sentence, and takes no o
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,13 @@ class Checkpoints:
             self._newest = checkpoint
 
     def begin(
-        self, env_steps: int, state: Mapping[str, Any], meta: Mapping[str, Any], *, rows: tuple[int, int]
+        self,
+        env_steps: int,
+        state: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        *,
+        rows: tuple[int, int],
+        as_of_s: float | None = None,
     ) -> None:
         """Start to save ``step_<env_steps>``, in place of one of the same name, once the save before has ended.
 
@@ -62,12 +69,16 @@ class Checkpoints:
             state: nested dicts of tensors, numbers and strings that nobody changes any more, on the CPU.
             meta: JSON values, for people and tools.
             rows: [low, stop), rows of the ring that belong to the checkpoint; they may be none.
+            as_of_s: seconds since the epoch when this was the state, if that is some time ago: the file's time, so that
+                the newest file is the newest state.
         """
         self.wait()
         if rows[0] > rows[1]:
             raise ValueError(f"rows [{rows[0]}, {rows[1]}) end before they begin")
         self._needed_from = rows[0] if self._ring else math.inf
-        self._thread = threading.Thread(target=self._run, args=(env_steps, state, meta, rows), name="checkpoint")
+        self._thread = threading.Thread(
+            target=self._run, args=(env_steps, state, meta, rows, as_of_s), name="checkpoint"
+        )
         try:
             self._thread.start()
         except RuntimeError as error:  # no thread to be had
@@ -94,16 +105,30 @@ class Checkpoints:
         """Let the running save end; the ring may be freed afterwards."""
         self.wait()
 
-    def _run(self, env_steps: int, state: Mapping[str, Any], meta: Mapping[str, Any], rows: tuple[int, int]) -> None:
+    def _run(
+        self,
+        env_steps: int,
+        state: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        rows: tuple[int, int],
+        as_of_s: float | None,
+    ) -> None:
         try:
-            self._save(env_steps, state, meta, rows)
+            self._save(env_steps, state, meta, rows, as_of_s)
         except Exception as error:
             sweep(self.directory)
             self._failed(env_steps, error)
         finally:
             self._read_until(math.inf)
 
-    def _save(self, env_steps: int, state: Mapping[str, Any], meta: Mapping[str, Any], rows: tuple[int, int]) -> None:
+    def _save(
+        self,
+        env_steps: int,
+        state: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        rows: tuple[int, int],
+        as_of_s: float | None = None,
+    ) -> None:
         final = self.directory / checkpoint_name(env_steps)
         self.directory.mkdir(parents=True, exist_ok=True)
         sweep(self.directory)
@@ -117,6 +142,8 @@ class Checkpoints:
             about["replay"] = {"rows": list(rows), "row_width": self._ring.layout.width}
         sums = {segment.name: segment.sha256 for segment in segments}
         write_meta(draft, about, {STATE: write_state(draft, state), **sums})
+        if as_of_s is not None:
+            os.utime(draft / STATE, (as_of_s, as_of_s))
         put_in_place(draft, final)
         self._known, self._newest = Known(final, segments), final
         prune(self.directory, final, self._keep)
