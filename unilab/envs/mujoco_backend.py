@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from unilab.envs.mujoco_batch import MujocoBatchEnv
 from unilab.envs.mujoco_log import log_to, model_warnings
@@ -93,6 +93,12 @@ def _settings(cfg: EnvConfig) -> tuple[Task, int | None, bool]:
 def _checked(where: str, hint: Any, value: Any) -> Any:
     """The value of an option as its annotation wants it; whole numbers are numbers, lists of numbers are ranges."""
     for kind in get_args(hint) if isinstance(hint, UnionType) else (hint,):
+        if dataclasses.is_dataclass(kind):
+            return _nested(where, kind, value)
+        if get_origin(kind) is Literal:
+            if value not in get_args(kind):
+                raise EnvError(f"{where}={value!r} must be one of {', '.join(get_args(kind))}")
+            return value
         if get_origin(kind) is tuple:
             if isinstance(value, list | tuple) and len(value) == len(get_args(kind)):
                 return tuple(_checked(where, item, part) for item, part in zip(get_args(kind), value, strict=True))
@@ -101,6 +107,20 @@ def _checked(where: str, hint: Any, value: Any) -> Any:
         elif type(value) is kind:
             return value
     raise EnvError(f"{where}={value!r} must be of type {getattr(hint, '__name__', None) or hint}")
+
+
+def _nested(where: str, kind: Any, value: Any) -> Any:
+    """A dataclass of options, from a mapping of those that are not at their default."""
+    if not isinstance(value, Mapping):
+        raise EnvError(f"{where}={value!r} must be a mapping of names to values")
+    hints = {field.name: get_type_hints(kind)[field.name] for field in dataclasses.fields(kind)}
+    for key in value:
+        if key not in hints:
+            raise EnvError(f"{where} has no option {key!r}{nearest(str(key), hints)}")
+    try:
+        return kind(**{key: _checked(f"{where}.{key}", hints[key], part) for key, part in value.items()})
+    except ValueError as error:
+        raise EnvError(f"{where}: {error}") from error
 
 
 def _options(cfg: EnvConfig) -> Sequence[dataclasses.Field[Any]]:
