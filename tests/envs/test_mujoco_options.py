@@ -60,3 +60,8 @@ def test_what_a_mapping_may_not_hold_is_refused_in_one_sentence(wind, words):
         probe(EnvConfig(env="Windy-v0", env_kwargs={"wind": wind}))
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_task_of_ours_is_suggested_for_a_name_that_is_nearly_its_own():
+    with pytest.raises(EnvError, match="did you mean 'unilab/QuadrupedVelocity-v0'"):
+        probe(EnvConfig(env="QuadrupedVelocity-v0"))

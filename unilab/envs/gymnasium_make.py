@@ -11,6 +11,7 @@ from gymnasium.envs.registration import find_highest_version, get_env_id, parse_
 
 from unilab.envs.module_id import import_module_of, one_line
 from unilab.envs.mujoco_log import model_warnings
+from unilab.envs.tasks import TASKS
 from unilab.errors import EnvError, nearest
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _reason(cfg: EnvConfig, error: Exception) -> str:
     name = cfg.env.rpartition(":")[2]
     newest = _newest_version(name)
     if name not in gym.registry and newest is None:
-        hint = nearest(name, _newest_ids()) or "; is it registered by a module? then use module:Id"
+        hint = nearest(name, [*_newest_ids(), *TASKS]) or "; is it registered by a module? then use module:Id"
         return f"unknown env id {cfg.env!r}{hint}"
     if newest is not None and newest != name:
         return f"{cfg.env!r} is not available in gymnasium {gym.__version__}; use {newest!r} ({one_line(error)})"

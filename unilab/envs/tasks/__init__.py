@@ -24,6 +24,7 @@ TASKS: dict[str, str | type[Task]] = {
     "Reacher-v5": "reacher:Reacher",
     "Swimmer-v5": "swimmer:Swimmer",
     "Walker2d-v5": "walker2d:Walker2d",
+    "unilab/QuadrupedVelocity-v0": "quadruped.task:QuadrupedVelocity",
 }
 """Env id -> class, or file and name of a class in this package, imported when it is asked for."""
 
