@@ -1,6 +1,7 @@
 """Arguments to a config: every spelling that people try, every option that there is, no silent mistake."""
 
 import dataclasses
+import json
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
@@ -271,6 +272,16 @@ def test_a_preset_is_laid_under_the_flags():
 
     assert cfg.learner.hidden == (400, 300)
     assert cfg.env.num_envs == 4
+
+
+def test_a_preset_may_name_its_env_and_nested_options_survive_the_configs_own_file(tmp_path):
+    options = {"pushes": {"speed": 0.5}, "rewards": {"slip": -0.2}}
+    cfg = parse(["--preset", "quadruped", "--env-kwargs", json.dumps(options)])
+    assert cfg.env.env == "unilab/QuadrupedVelocity-v0"
+    assert cfg.env.env_kwargs == options
+
+    (tmp_path / "config.yaml").write_text(dump(cfg))
+    assert parse(["--config", str(tmp_path / "config.yaml")]) == cfg
 
 
 def test_a_dumped_config_repeats_the_run(tmp_path):
