@@ -128,6 +128,7 @@ SPECIAL = {
     "device": (["cpu"], "cpu"),
     "threads": (["3"], 3),
     "on_nan": (["skip"], "skip"),
+    "track": (["trackio"], "trackio"),
     "log_dir": (["elsewhere"], Path("elsewhere")),
     "init_from": (["other/run"], Path("other/run")),
     "replay_from": (["other/run"], Path("other/run")),

@@ -229,7 +229,7 @@ def test_the_sb3_presets_are_the_hyperparameters_that_sb3_users_know():
 
 
 def test_an_unknown_preset_is_refused_with_those_that_there_are():
-    with pytest.raises(ConfigError, match=r"no preset 'sb4' for algo=sac; did you mean 'sb3'\?; known: sb3"):
+    with pytest.raises(ConfigError, match=r"no preset 'sb4' for algo=sac; did you mean 'sb3'\?; known: quadruped, sb3"):
         preset_path("sac", "sb4")
 
 

@@ -31,6 +31,7 @@ from unilab.envs.registry import EnvConfig
 from unilab.errors import ConfigError, nearest
 from unilab.pacing import PacingConfig, Schedule
 from unilab.replay import ReplayConfig
+from unilab.telemetry.track import Service
 
 T = TypeVar("T")
 
@@ -80,6 +81,8 @@ class TrainConfig:
     on_nan: OnNan = "stop"
     """What a NaN or an infinity from the env does: stop ends the run; skip does not store the transition, drops its
     episode, resets that env and counts it in rollout/skipped_steps. A learner that diverged always ends the run."""
+    track: Service = "none"
+    """Send the scalars to an experiment tracker too: wandb, or trackio, which keeps them on this machine."""
     trace: bool = False
     """Write trace.json, to be opened in Perfetto."""
     serial: bool = False

@@ -27,6 +27,7 @@ from unilab.replay import HostSlots, Ring, RowLayout
 from unilab.resume import Preload, Resume, open_replay, open_weights
 from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
+from unilab.telemetry.track import check_service
 from unilab.watchdog import deadline
 from unilab.workers.stats import CollectorStats
 
@@ -96,6 +97,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     """
     t0_ns = time.perf_counter_ns()
     check(cfg)
+    check_service(cfg.track)
     device = pick_device(cfg.device)
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
     warnings = warnings_of(machine_findings(cfg, threads, device))

@@ -24,6 +24,7 @@ FREE = frozenset(
         "max_restarts",
         "on_nan",
         "trace",
+        "track",
         "serial",
         "pacing.stall_limit_s",
         "pacing.start_limit_s",

@@ -18,7 +18,7 @@ from unilab.assembly import collector_job, make_copier, make_pipeline, open_shar
 from unilab.budget import keep_freed_memory
 from unilab.checkpoint import preload
 from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
-from unilab.config import TrainConfig, dump
+from unilab.config import TrainConfig, as_plain, dump
 from unilab.digest import digest
 from unilab.envs.choice import choose
 from unilab.errors import NonFinite, ResourceError, Stopped, UnilabError, WorkerDied, machine_trouble
@@ -41,6 +41,7 @@ from unilab.telemetry.panel import open_console
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
 from unilab.telemetry.trace import Tracer, clear_trace, merge_trace
+from unilab.telemetry.track import Tracker
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import Worker
@@ -187,7 +188,7 @@ class Runtime:
             )
         )
         self.evaluations = Evaluations(
-            self.plan, self.learner, evaluator, self.progress.write_evaluation, self._files[-1], self._console.note
+            self.plan, self.learner, evaluator, self.progress.write_evaluation, self._eval_log, self._console.note
         )
         self._stack.callback(self.evaluations.close)
 
@@ -200,16 +201,20 @@ class Runtime:
             "progress.csv": (lambda start: CsvWriter(plan.run_dir / "progress.csv", start_steps=start), written),
             "eval.jsonl": (lambda start: EvalLog(plan.run_dir / "eval.jsonl", start_steps=start), start),
         }
-        self._files = [
+        files = [
             LastingWriter(name, make, start_steps=begin, note=self._console.note)
             for name, (make, begin) in makers.items()
         ]
-        board, table, _ = self._files
+        board, table, self._eval_log = files
+        trackers: list[Tracker] = []
+        if cfg.track != "none":
+            trackers = [Tracker(cfg.track, plan.run_dir, as_plain(cfg), self._console.note)]
+        self._files: list[LastingWriter | Tracker] = [*files, *trackers]
         for record in read_evaluations(plan.run_dir / "eval.jsonl"):
             if record["env_steps"] > written:  # hidden with what was written out of turn
                 board.write(record["env_steps"], record["scalars"])
         last = plan.schedule.watermark(self.total_ticks)
-        reporter = Reporter(self._console, [board, table], evaluations=[board], total_steps=last)
+        reporter = Reporter(self._console, [board, table, *trackers], evaluations=[board, *trackers], total_steps=last)
         self._stack.callback(reporter.close)
         self.metrics = Metrics()
         log_due = Every(cfg.log_every, start_steps=start)

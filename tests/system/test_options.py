@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import importlib.machinery
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -289,9 +292,32 @@ def test_the_run_says_which_backend_steps_its_envs(
     assert f"backend {meta['backend']['name']} ({meta['backend']['why']})" == said
 
 
+@pytest.mark.parametrize("service", ["wandb", "trackio"])
+def test_a_tracker_gets_the_scalars_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str) -> None:
+    logged: list[tuple[int, dict[str, float]]] = []
+
+    class Run:
+        def log(self, values: dict[str, float], step: int | None = None) -> None:
+            logged.append((int(values.get("env_steps", step)), values))  # type: ignore[arg-type]
+
+        def define_metric(self, *_: Any, **__: Any) -> None: ...
+
+        def finish(self) -> None: ...
+
+    stub = ModuleType(service)
+    stub.init = lambda **_: Run()  # type: ignore[attr-defined]
+    stub.__spec__ = importlib.machinery.ModuleSpec(service, None)
+    monkeypatch.setitem(sys.modules, service, stub)
+    run(tmp_path, track=service, log_every=100, evaluation__eval_episodes=1)
+
+    assert [steps for steps, _ in logged] == [100, 200, 300, 300]
+    assert "train/critic_loss" in logged[0][1]
+    assert "eval/mean_reward" in logged[-1][1] or "eval/mean_reward" in logged[-2][1]
+
+
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
-    proven |= {"env.backend", "on_nan"}
+    proven |= {"env.backend", "on_nan", "track"}
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.eval_episodes"}
     proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}
     # on_nan in test_skipping; the first two here in test_endings, then test_restarts and test_faults_env.
