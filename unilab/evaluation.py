@@ -11,6 +11,7 @@ from unilab.errors import Stopped
 from unilab.pacing import wait_while_alive
 from unilab.preflight import Plan
 from unilab.shm import Bell, Counters, Waiter
+from unilab.telemetry.trace import Tracer
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import EvaluationJob, EvaluationResult, Worker, evaluator_main
 from unilab.workers.evaluator import run_evaluation
@@ -55,11 +56,14 @@ def evaluate_final(
             threads=plan.threads.collector,
             on_nan=plan.cfg.on_nan,
             log_dir=plan.run_dir,
+            trace=plan.trace,
         )
         if plan.cfg.serial:
             torch.set_num_threads(job.threads)
             stack.callback(torch.set_num_threads, plan.threads.learner)
-            return run_evaluation(job, lambda: _stop_if(stopped()))
+            guest = Tracer("evaluator-0", plan.trace, guest=True)
+            stack.callback(guest.close)
+            return run_evaluation(job, lambda: _stop_if(stopped()), guest)
         counters = Counters(["rounds"], "evaluator counters")
         stack.callback(counters.free)
         worker = Worker("evaluator-0", evaluator_main, (job, counters), threads=job.threads, bell=bell)

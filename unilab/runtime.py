@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -38,7 +37,8 @@ from unilab.telemetry.lasting import LastingWriter
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
-from unilab.telemetry.trace import Tracer, clear_trace, merge_trace
+from unilab.telemetry.trace import OUTSIDE
+from unilab.tracing import RunTrace, make_gauges
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import Worker
@@ -85,6 +85,7 @@ class Runtime:
         self._stack = ExitStack()
         self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._kill_workers)
         self._kills: list[Callable[[], None]] = []  # of the processes of this run
+        self._run_trace: RunTrace | None = None
         self._tick = 0  # last finished
         self._ready = False
 
@@ -130,11 +131,11 @@ class Runtime:
         self._state = FlatState(self.learner.policy_module)
         self._block = WeightBlock(self._state.manifest)
         self._stack.callback(self._block.free)
-        if plan.trace_dir:
-            clear_trace(plan.trace_dir)  # of an earlier start
         self.weights = WeightWriter(self._block, self._state)
-        self.trace = Tracer("learner", run_dir=plan.trace_dir, t0_ns=plan.t0_ns)
+        self._run_trace = RunTrace(plan)
+        self.trace = self._run_trace.tracer
         self._stack.callback(self.trace.close)
+        self._gauges = make_gauges(self._run_trace, self._shared)
         self._open_telemetry()
         self.parts = Parts(self.learner, self._block, self.progress, self._stats)
         self._waiter = Waiter(self._shared.learner, lambda: self.interrupted)
@@ -155,7 +156,7 @@ class Runtime:
 
         background = Waiter(self._shared.copier, lambda: self._shared.stopped)
         self.collector.watched_by(self._waiter, background)
-        copier = make_copier(plan, self._shared, self._console)
+        copier = make_copier(plan, self._shared, self._console, self.trace)
         self.pipeline = make_pipeline(plan, self._shared, self.pacer, copier, self._waiter, background, self.trace)
         self.collector.then(self.pipeline.retry)
         self._stack.callback(self.pipeline.close)
@@ -223,12 +224,14 @@ class Runtime:
             WorkerDied: the collector has died or hangs.
             Stopped: the run was asked to stop.
         """
+        self.trace.at(tick)
         return self.collector.surviving(lambda: self.pipeline.take(tick))
 
     def grant(self, chunk: int) -> None:
         """Let the collector run a chunk, as soon as no save needs the rows that it overwrites."""
         self._saver.before_chunk(chunk)
-        self.pacer.grant(chunk)
+        with self.trace.span("grant"):
+            self.pacer.grant(chunk)
 
     def observe(self, tick: int) -> None:
         """Feed the rows of chunk ``tick``, each once and in order, to the learner's normaliser."""
@@ -239,8 +242,10 @@ class Runtime:
         self._tick = tick
         self.progress.add_episodes(self._stats.take_episodes(tick))
         self.progress.add_batch(tick, batch.packed.versions)
+        self._gauges.sample(batch.packed)
         if self.progress.due(self.schedule.watermark(tick)):
-            self._write_progress(tick)
+            with self.trace.span("log", tick=tick):
+                self._write_progress(tick)
 
     def due_save(self, tick: int) -> bool:
         """Whether a checkpoint is due."""
@@ -252,6 +257,7 @@ class Runtime:
             self._saver.save(tick)
 
     def _save_last(self, tick: int, patience_s: float | None) -> None:
+        self.trace.at(OUTSIDE)
         with self.trace.span("save", tick=tick):
             self._saver.save_last(tick, patience_s)
 
@@ -298,8 +304,8 @@ class Runtime:
         """Stop workers, give up memory, write the summary; never leaves anything running."""
         with self._noted("not everything could be closed"):
             self._stack.close()
-        if self.plan.trace_dir is not None:
-            self._merge_trace(self.plan.trace_dir)
+        if self._run_trace:
+            self._end_trace(self._run_trace)
         if self.plan.resume and not self._ready:
             return  # refused: the run stays as it was
         try:
@@ -307,14 +313,13 @@ class Runtime:
         except OSError as error:
             self._lose(f"summary.json could not be written: {error.strerror or error}")
 
-    def _merge_trace(self, run_dir: Path) -> None:
-        try:
-            merged = merge_trace(run_dir)
-            self.summary.trace = str(merged) if merged else None
-            if not merged and self._ready:
-                self._lose("the trace could not be written, or was removed")
-        except OSError as error:
-            self._lose(f"the trace could not be put together: {error.strerror or error}")
+    def _end_trace(self, trace: RunTrace) -> None:
+        path, lost = trace.end()
+        self.summary.trace = str(path) if path else None
+        if lost:
+            self._lose(lost)
+        if trace.tracer.full:
+            self._console.note(f"the trace is cut: it reached --trace-mb {self.plan.cfg.trace_mb}")
 
     def _lose(self, what: str) -> None:
         """Something that was asked for is not on disk: exit code 0 would be a lie."""
@@ -395,7 +400,9 @@ class Runtime:
         def started(worker: Worker) -> None:
             self._kills.append(worker.kill)  # so that a second Ctrl-C takes it along
 
-        result = evaluate_final(self.plan, self._state, tick, self._shared.learner, started, lambda: self.interrupted)
+        with self.trace.span("wait_evaluation", version=tick):
+            bell, stopped = self._shared.learner, lambda: self.interrupted
+            result = evaluate_final(self.plan, self._state, tick, bell, started, stopped)
         self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
         self.summary.final_eval_std = result.scalars()["eval/std_reward"]
         self.progress.write_evaluation(self.ring.cursor, result.scalars())

@@ -17,6 +17,7 @@ from unilab.envs.base import closing_env
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeResults, evaluate
 from unilab.shm import Counters
+from unilab.telemetry.trace import Tracer, TraceSpec
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
 
@@ -37,6 +38,7 @@ class EvaluationJob:
     threads: int
     on_nan: OnNan
     log_dir: Path | None  # of a simulator's own log
+    trace: TraceSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +59,21 @@ class EvaluationResult:
         }
 
 
-def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> EvaluationResult:
+def run_evaluation(job: EvaluationJob, round_done: Callable[[], None], trace: Tracer) -> EvaluationResult:
     """Play ``job.episodes`` episodes with the deterministic policy, on evaluation seeds of the run.
 
     Args:
         job: what to evaluate.
         round_done: called after each step of all envs.
+        trace: spans ``fetch``, ``make_envs``, ``evaluate``, ``act``, ``env_step``.
     """
     policy = make_policy(job.policy, seed=job.seed, index=0)
-    WeightReader(job.weights, FlatState(policy.module)).fetch(job.version)
+    with trace.span("fetch", version=job.version):
+        WeightReader(job.weights, FlatState(policy.module)).fetch(job.version)
     cfg = replace(job.env, num_envs=min(MAX_ENVS, job.episodes))
-    made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
-    with closing_env(made) as env:
+    with trace.span("make_envs"):
+        made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
+    with closing_env(made) as env, trace.span("evaluate", version=job.version):
         episodes = evaluate(
             env,
             policy.act,
@@ -76,6 +81,7 @@ def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> Evalua
             max_episode_steps=job.max_episode_steps,
             round_done=round_done,
             on_bad=make_rule(job.on_nan, env, 0, _say),
+            span=trace.span,
         )
     return EvaluationResult(job.version, episodes)
 
@@ -93,4 +99,8 @@ def evaluator_main(link: Link, job: EvaluationJob, counters: Counters) -> None:
     def round_done() -> None:
         counters["rounds"] = next(rounds)
 
-    link.send("result", run_evaluation(job, round_done))
+    trace = Tracer("evaluator-0", job.trace)
+    try:
+        link.send("result", run_evaluation(job, round_done, trace))
+    finally:
+        trace.close()
