@@ -38,7 +38,7 @@ from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
 from unilab.telemetry.trace import OUTSIDE
-from unilab.tracing import RunTrace, make_gauges
+from unilab.tracing import RunTiming, RunTrace, make_gauges
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import Worker
@@ -136,6 +136,7 @@ class Runtime:
         self.trace = self._run_trace.tracer
         self._stack.callback(self.trace.close)
         self._gauges = make_gauges(self._run_trace, self._shared)
+        self._timing = RunTiming(self.trace, self._stats, plan)
         self._open_telemetry()
         self.parts = Parts(self.learner, self._block, self.progress, self._stats)
         self._waiter = Waiter(self._shared.learner, lambda: self.interrupted)
@@ -215,6 +216,7 @@ class Runtime:
         self._write_progress(0)
         self.pipeline.prefetch(1)
         self.pacer.grant(1)
+        self._timing.start(0)
         return 0
 
     def take(self, tick: int) -> Batch:
@@ -246,6 +248,7 @@ class Runtime:
         if self.progress.due(self.schedule.watermark(tick)):
             with self.trace.span("log", tick=tick):
                 self._write_progress(tick)
+        self._timing.tick_done(tick)
 
     def due_save(self, tick: int) -> bool:
         """Whether a checkpoint is due."""
@@ -258,6 +261,7 @@ class Runtime:
 
     def _save_last(self, tick: int, patience_s: float | None) -> None:
         self.trace.at(OUTSIDE)
+        self._timing.stop()
         with self.trace.span("save", tick=tick):
             self._saver.save_last(tick, patience_s)
 
@@ -271,6 +275,7 @@ class Runtime:
             return
         if self.plan.cfg.evaluation.episodes:
             self._evaluate(tick)
+        self._say_timing()
         self._end("completed", "all env steps done", 0)
 
     def ended_by_interrupt(self, error: BaseException) -> bool:
@@ -298,6 +303,7 @@ class Runtime:
             if interrupted:
                 self._end_interrupted()
             else:
+                self._say_timing()
                 self._end(self.summary.status, self.summary.reason, self.summary.exit_code)
 
     def close(self) -> None:
@@ -349,6 +355,7 @@ class Runtime:
         if finished == tick:
             self.grant(tick + 1)
         self._write_progress(tick)
+        self._timing.start(tick)
         return tick
 
     # ------------------------------------------------------------ parts
@@ -388,6 +395,10 @@ class Runtime:
             last=last,
         )
 
+    def _say_timing(self) -> None:
+        if lines := self._timing.lines():
+            self._console.note("\n".join(lines))
+
     @contextlib.contextmanager
     def _noted(self, what: str) -> Iterator[None]:
         """Turn an error into a line on the console."""
@@ -420,6 +431,7 @@ class Runtime:
         signal = self._interrupt.signal
         assert signal is not None
         saved = self._saver.wait() if self._ready else None
+        self._say_timing()
         self._console.note(f"stopped by {signal.name}; saved {saved or 'nothing yet'}")
         self._end("interrupted", f"stopped by {signal.name}", self._interrupt.exit_code)
 

@@ -107,10 +107,12 @@ def _processes(events: list[Event]) -> dict[str, ProcessRead]:
         pid, tid = e["pid"], e.get("tid", 0)
         name = names.get(pid, str(pid))
         process = found.setdefault(name, ProcessRead(name))
-        start, args = e["ts"] / 1e6, e.get("args", {})
+        # In whole nanoseconds first: what ends as another begins must not seem to overlap it.
+        start_ns, args = round(e["ts"] * 1000), e.get("args", {})
+        start = start_ns / 1e9
         if e["ph"] == "X":
             cpu = e["tdur"] / 1e6 if "tdur" in e else None
-            span = SpanRead(e["name"], start, start + e["dur"] / 1e6, args, cpu)
+            span = SpanRead(e["name"], start, (start_ns + round(e["dur"] * 1000)) / 1e9, args, cpu)
             process.tracks.setdefault(threads.get((pid, tid), str(tid)), []).append(span)
         elif e["ph"] == "C":
             process.counters.setdefault(e["name"], []).append((start, args))
