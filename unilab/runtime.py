@@ -212,7 +212,8 @@ class Runtime:
         self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
         self._feed_normaliser(self.ring.oldest, self.ring.cursor)
-        self.weights.publish(version=0)
+        with self.trace.span("publish", version=0):
+            self.weights.publish(version=0)
         self._write_progress(0)
         self.pipeline.prefetch(1)
         self.pacer.grant(1)

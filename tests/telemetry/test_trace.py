@@ -272,15 +272,15 @@ def test_cpu_time_is_recorded_on_request(tmp_path):
 
 
 def test_a_guest_is_a_process_of_its_own_on_the_hosts_clock(tmp_path):
-    host, guest = traced(tmp_path), traced(tmp_path, "collector-0", guest=True)
-    with host.span("collect"), guest.span("act"):
+    host, *guests = traced(tmp_path), *(traced(tmp_path, name, guest=True) for name in ("collector-0", "evaluator-0"))
+    with host.span("collect"), guests[0].span("act"):
         pass
-    guest.close()
-    host.close()
+    for tracer in (*guests, host):
+        tracer.close()
 
     events = ended(tmp_path)
     names = {e["pid"]: e["args"]["name"] for e in named(events, "process_name")}
-    assert sorted(names.values()) == ["collector-0", "learner"]
+    assert sorted(names.values()) == ["collector-0", "evaluator-0", "learner"]
     assert names[named(events, "act")[0]["pid"]] == "collector-0"
     assert named(events, "collect")[0]["ts"] <= named(events, "act")[0]["ts"]
 

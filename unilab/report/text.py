@@ -21,7 +21,7 @@ def report_lines(report: TraceReport) -> list[str]:
         lines.append(f"part {report.recorded_ticks:,} of {report.last_tick:,} ticks were recorded")
     lines += timing
     lines.append(
-        f"overlap  {_shares(report.hidden)} hidden behind updates; "
+        f"overlap  {_shares(report.hidden) or 'nothing'} hidden behind updates; "
         f"a tick takes {report.tick_over_longer:.3f} times the longer of "
         f"collecting ({report.collect_s * 1e3:.3g} ms) and updating ({report.update_s * 1e3:.3g} ms)"
     )

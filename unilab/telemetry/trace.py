@@ -23,7 +23,16 @@ from pathlib import Path
 from types import TracebackType
 
 from unilab.telemetry.trace_file import TraceFile
-from unilab.telemetry.trace_track import NULL_TRACK, FileTrack, NullTrack, Track, process_names, quote, rss_line
+from unilab.telemetry.trace_track import (
+    NULL_TRACK,
+    FileTrack,
+    NullTrack,
+    Track,
+    order_of,
+    process_names,
+    quote,
+    rss_line,
+)
 from unilab.telemetry.trace_writer import TraceWriter
 
 OUTSIDE = -1
@@ -63,7 +72,7 @@ class Tracer:
     ) -> None:
         self._clock = clock
         self._spec = spec
-        self._pid = os.getpid() + guest * _ALIAS
+        self._pid = os.getpid() + guest * _ALIAS * order_of(process)
         self._span_class: type[Span] = CpuSpan if spec and spec.cpu else Span
         self._writer: TraceWriter | None = None
         self._tracks: list[FileTrack] = []

@@ -170,13 +170,17 @@ def json_args(args: Mapping[str, object]) -> str:
     return ',"args":{' + ",".join([f"{quote(key)}:{_scalar(value)}" for key, value in args.items()]) + "}"
 
 
+def order_of(process: str) -> int:
+    """From top to bottom: the learner is 0."""
+    return {"learner": 0, "collector": 1}.get(process.partition("-")[0], 2)
+
+
 def process_names(pid: int, name: str) -> list[str]:
     """What names a process and puts the learner on top."""
     ids = f'"pid":{pid},"tid":{pid}'
-    order = {"learner": 0, "collector": 1}.get(name.partition("-")[0], 2)
     return [
         event("M", '"process_name"', 0, ids, json_args({"name": name})),
-        event("M", '"process_sort_index"', 0, ids, json_args({"sort_index": order})),
+        event("M", '"process_sort_index"', 0, ids, json_args({"sort_index": order_of(name)})),
     ]
 
 
