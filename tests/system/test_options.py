@@ -192,8 +192,8 @@ def test_the_trace_options_say_what_is_in_it(tmp_path: Path) -> None:
 
 
 def test_a_trace_past_its_size_limit_is_cut_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    limited = {"trace": True, "trace_mb": 1, "total_steps": 20_000}
-    summary, folder = run(tmp_path, **limited, replay__learning_starts=19_900)
+    limited = {"trace": True, "trace_mb": 1, "total_steps": 10_000}
+    summary, folder = run(tmp_path, **limited, replay__learning_starts=9_950)
 
     assert summary.exit_code == 0
     assert "the trace is cut: it reached --trace-mb 1" in capsys.readouterr().out
