@@ -38,6 +38,7 @@ from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
 from unilab.telemetry.trace import OUTSIDE
+from unilab.telemetry.trace_file import was_cut
 from unilab.tracing import RunTiming, RunTrace, make_gauges
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
@@ -325,7 +326,7 @@ class Runtime:
         self.summary.trace = str(path) if path else None
         if lost:
             self._lose(lost)
-        if trace.tracer.full:
+        elif path and was_cut(path):
             self._console.note(f"the trace is cut: it reached --trace-mb {self.plan.cfg.trace_mb}")
 
     def _lose(self, what: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from trace_judge import FakeClock, complaints, ended, named, strict, traced
 
 from unilab.telemetry import trace_file, trace_track
-from unilab.telemetry.trace_file import TraceFile, TraceFull, begin_trace, end_trace
+from unilab.telemetry.trace_file import TraceFile, TraceFull, begin_trace, end_trace, was_cut
 
 LINE = '{"ph":"i","name":"x","pid":1,"tid":1,"ts":0},\n'
 
@@ -167,7 +167,7 @@ def test_past_its_size_a_trace_is_cut_with_a_notice_and_a_count(tmp_path):
     tracer.close()
 
     events = strict(end_trace(tmp_path).read_text())
-    assert tracer.full
+    assert was_cut(tmp_path / "trace.json")
     assert tracer.lost is None
     assert named(events, "update") == []
     (notice,) = [e for e in events if e["ph"] == "i"]

@@ -133,11 +133,6 @@ class Tracer:
         """What went wrong with the file, in a few words; None while nothing has."""
         return self._writer.lost if self._writer else None
 
-    @property
-    def full(self) -> bool:
-        """Whether the file has reached its size limit."""
-        return self._writer is not None and self._writer.full
-
     def close(self) -> None:
         """Write what is buffered; later events are dropped. Other threads should have ended; idempotent."""
         if self._writer and self._spec:

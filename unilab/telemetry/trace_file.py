@@ -17,11 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NAME = "trace.json"
+NOTICE = "trace cut: "
+"""Begins the name of the instant that says how many events were dropped."""
 
 _START, _BETWEEN, _END = b"[\n", b",\n", b"\n]"  # the end takes the place of the last comma: it fits on a full disk
 _LOCK_TRIES, _LOCK_PAUSE_S = 50, 0.002
 _NOTICE_BYTES = 2**12  # beyond the limit, for what says that there was one
 _LOOK_BACK = 2**16
+_TAIL = 2**20
 
 
 class TraceFull(Exception):
@@ -103,6 +106,16 @@ def end_trace(run_dir: Path) -> Path:
         end = _cut_to_whole_lines(file.fileno())
         os.pwrite(file.fileno(), b"[]" if end == len(_START) else _END, end - len(_END))
     return path
+
+
+def was_cut(path: Path) -> bool:
+    """Whether a process has said at its end that it dropped events."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+            return NOTICE.encode() in file.read()
+    except OSError:
+        return False
 
 
 def _cut_to_whole_lines(fd: int) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from unilab.telemetry.trace_file import TraceFile, TraceFull
+from unilab.telemetry.trace_file import NOTICE, TraceFile, TraceFull
 from unilab.telemetry.trace_track import LineBuffer, event, quote
 
 PERIOD_S = 0.25  # what a killed process may lose
@@ -58,7 +58,7 @@ class TraceWriter:
             self.lost = "the disk does not answer"
             return
         if self.dropped:
-            notice = quote(f"trace cut: {self.dropped} events dropped")
+            notice = quote(f"{NOTICE}{self.dropped} events dropped")
             with contextlib.suppress(OSError, TraceFull):
                 self._file.append(event("i", notice, now_us, f'"pid":{pid},"tid":{tid}', ',"s":"p"'), notice=True)
         self._file.close()
