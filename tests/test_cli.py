@@ -131,6 +131,7 @@ SPECIAL = {
     "init_from": (["other/run"], Path("other/run")),
     "replay_from": (["other/run"], Path("other/run")),
     "name": (["mine"], "mine"),
+    "trace_ticks": (["5:9"], "5:9"),
     "env.env": (["Pendulum-v1"], "Pendulum-v1"),
     "env.backend": (["gymnasium"], "gymnasium"),
     "env.env_kwargs": (['{"a": 1}'], {"a": 1}),

@@ -10,7 +10,7 @@ from unilab.telemetry.trace_file import NOTICE, TraceFile, TraceFull
 from unilab.telemetry.trace_track import LineBuffer, event, quote
 
 PERIOD_S = 0.25  # what a killed process may lose
-_PIECE = 4096  # lines of one write
+_PIECE = 512  # lines of one write
 _CLOSE_S = 5.0
 
 
@@ -83,7 +83,7 @@ class TraceWriter:
                     self._unwritten += len(piece)
             except BlockingIOError:
                 # One that was stopped in the middle of a write has the lock: the threads' own buffers are the bound.
-                if len(self._pending) > 10 * _PIECE:
+                if len(self._pending) > 100 * _PIECE:
                     self.lost = "another process holds its lock"
                 return
             except TraceFull:
