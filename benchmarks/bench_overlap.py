@@ -1,7 +1,8 @@
 """Does a tick cost no more than the longer of collecting and learning, and what does the learner add of its own?
 
 The whole machine runs: spawned collector, ring, pipeline, weight block. Only the work is synthetic: an env step and an
-update that compute for a fixed time each. It needs two free cores. (Work that sleeps would measure something else: what
+update that compute for a fixed time each. One more run of each is traced: the trace must say what the run's own scalars
+and a stopwatch in the update say. It needs two free cores. (Work that sleeps would measure something else: what
 runs after a sleep of milliseconds on a virtual machine finds cold caches and takes four times as long.)
 """
 
@@ -11,6 +12,7 @@ import csv
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from unilab.config import EvaluationConfig, TrainConfig
 from unilab.envs.registry import EnvConfig
 from unilab.pacing import PacingConfig
 from unilab.replay import ReplayConfig
+from unilab.report.measure import measure as measure_trace
 from unilab.rundir import RunSummary
+from unilab.telemetry.trace_read import read_trace
 from unilab.train import train
 
 TICKS = 1000
@@ -38,6 +42,7 @@ def main() -> int:
     for _ in range(3):
         for name, (collect_ms, learn_ms) in cases.items():
             figures[name].append(measure(collect_ms, learn_ms))
+    traced = {name: measure(collect_ms, learn_ms, trace=True) for name, (collect_ms, learn_ms) in cases.items()}
     results = {
         name: {key: float(np.median([run[key] for run in runs])) for key in runs[0]} for name, runs in figures.items()
     }
@@ -46,23 +51,43 @@ def main() -> int:
         max(r["own_us"] for r in results.values()) / 5000,
         0.04,
     )
+    for name, run in traced.items():
+        claims[f"tick / max(collect, learn) by the trace and by progress.csv, difference, {name}"] = (run["off"], 0.02)
+        claims[f"speed by the trace and by a stopwatch, difference, {name}"] = (run["speed_off"], 0.01)
+    results |= {f"traced: {name}": run for name, run in traced.items()}
     return report("overlap", results, claims)
 
 
-def measure(collect_ms: float, learn_ms: float) -> dict[str, float]:
+def measure(collect_ms: float, learn_ms: float, *, trace: bool = False) -> dict[str, float]:
     """Ticks of one run, without the first hundred."""
     update = SAC.update
+    stamps: list[float] = []
 
     def fixed(self: SAC, batch: Any) -> dict[str, Any]:
+        stamps.append(time.perf_counter())
         spin(learn_ms / 1e3)
         return {}
 
     SAC.update = fixed  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return ticks_of(train(config(Path(folder), collect_ms)))
+            summary = train(replace(config(Path(folder), collect_ms), trace=trace))
+            figures = ticks_of(summary)
+            return figures | (compared(Path(str(summary.trace)), figures, stamps) if trace else {})
     finally:
         SAC.update = update  # type: ignore[method-assign]
+
+
+def compared(trace: Path, figures: dict[str, float], stamps: list[float]) -> dict[str, float]:
+    """What the trace says of the same run, and how far off that is."""
+    said = measure_trace(read_trace(trace))
+    stopwatch = NUM_ENVS * (len(stamps) - 1) / (stamps[-1] - stamps[0])
+    return {
+        "trace_ratio": said.tick_over_longer,
+        "off": abs(said.tick_over_longer / figures["ratio"] - 1),
+        "speed_off": abs(said.timing.env_steps_per_s / stopwatch - 1),
+        "collect_hidden": said.hidden["collect"],
+    }
 
 
 def spin(seconds: float) -> None:

@@ -133,6 +133,7 @@ SPECIAL = {
     "init_from": (["other/run"], Path("other/run")),
     "replay_from": (["other/run"], Path("other/run")),
     "name": (["mine"], "mine"),
+    "trace_ticks": (["5:9"], "5:9"),
     "env.env": (["Pendulum-v1"], "Pendulum-v1"),
     "env.backend": (["gymnasium"], "gymnasium"),
     "env.env_kwargs": (['{"a": 1}'], {"a": 1}),
@@ -164,7 +165,7 @@ def other_value(leaf, value):
 @pytest.mark.parametrize("leaf", list(leaves()))
 def test_every_field_has_a_flag_that_changes_it_and_nothing_else(leaf):
     section, _, name = leaf.rpartition(".")
-    algo = ["--algo", "td3"] if section == "td3" else []
+    algo = ["--algo", "td3"] if section == "td3" else ["--trace"] if name.startswith("trace_") else []
     before = parse(algo)
     flag = (name if section in cli.FLAT else leaf).replace("_", "-")
     if isinstance(get(before, leaf), bool):

@@ -85,8 +85,7 @@ def collector_job(plan: Plan, shared: Shared, weights: WeightBlock) -> Collector
         bell=shared.collector,
         listeners=(shared.learner, shared.copier),
         log_dir=plan.run_dir,
-        trace_dir=plan.trace_dir,
-        t0_ns=plan.t0_ns,
+        trace=plan.trace,
         restart=plan.starts - 1,
         state=collector_state(plan.resume.state) if plan.resume else None,
     )
@@ -129,11 +128,11 @@ def make_pipeline(
     )
 
 
-def make_copier(plan: Plan, shared: Shared, console: Console) -> Copier:
+def make_copier(plan: Plan, shared: Shared, console: Console, trace: Tracer) -> Copier:
     """The copier for the plan's device; says so on the console and in the run directory if it cannot overlap."""
     if plan.device.type == "cpu":
         return CpuCopier(shared.slots.host)
-    copier = CudaCopier(shared.slots.host, plan.device)
+    copier = CudaCopier(shared.slots.host, plan.device, trace if plan.trace else None)
     if copier.notice:
         console.note(copier.notice)
     write_json(plan.run_dir / "transfer.json", {"page_locked": copier.notice is None, "notice": copier.notice})

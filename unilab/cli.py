@@ -50,6 +50,7 @@ Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --start
 _USAGE = """usage: unilab train [OPTIONS]    train a policy
        unilab doctor [OPTIONS]   look at the machine, the env and the config of such a run first
        unilab view [OPTIONS]     render a run's policy, or random actions, to an MP4 or a PNG
+       unilab trace-report RUN   say where the time of a run with --trace went
 
 `unilab train --help` lists the options, which doctor takes too; `unilab view --help` lists the others.
 """
@@ -58,7 +59,7 @@ _USAGE = """usage: unilab train [OPTIONS]    train a policy
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry of the console script; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    commands = {"train": train_main, "doctor": doctor_main, "view": view_main}
+    commands = {"train": train_main, "doctor": doctor_main, "view": view_main, "trace-report": trace_report_main}
     if words[:1] and words[0] in commands:
         return commands[words[0]](words[1:])
     if words in ([], ["-h"], ["--help"]):
@@ -94,6 +95,13 @@ def view_main(argv: Sequence[str] | None = None) -> int:
     except UnilabError as error:
         sys.stderr.write(f"unilab: {error}\n")
         return error.exit_code
+
+
+def trace_report_main(argv: Sequence[str] | None = None) -> int:
+    """Say where the time of traced runs went; returns the exit code."""
+    from unilab.report.options import trace_report
+
+    return trace_report(argv)
 
 
 def train_main(argv: Sequence[str] | None = None) -> int:

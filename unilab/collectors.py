@@ -204,10 +204,13 @@ class SerialCollector:
     def __init__(
         self, plan: Plan, job: CollectorJob, trace: Tracer, interrupt: Interrupt, look: Look, stack: ExitStack
     ) -> None:
-        self._collector: Collector = stack.enter_context(open_collector(job, Tracer(job.name)))
+        guest = Tracer(job.name, job.trace, guest=True)
+        stack.callback(guest.close)
+        self._collector: Collector = stack.enter_context(open_collector(job, guest))
         self._counters = job.counters
         self._plan = plan
         self._trace = trace
+        self._guest = guest
         self._interrupt = interrupt
         self._look = look
         self.restarts = 0
@@ -247,7 +250,8 @@ class SerialCollector:
         # The role's own thread count: it decides the last bits of sums.
         torch.set_num_threads(self._plan.threads.collector)
         self._counters["granted"] = chunk.number
-        with self._trace.span("collect", chunk=chunk.number):
+        self._guest.at(chunk.number, chunk.number - 1)
+        with self._trace.span("collect", chunk=chunk.number), self._guest.span("chunk", chunk=chunk.number):
             self._collector.run(chunk, self._round_done if chunk.number else self._prefill_round_done)
         torch.set_num_threads(self._plan.threads.learner)
         self._counters["finished"] = chunk.number

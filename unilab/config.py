@@ -31,6 +31,7 @@ from unilab.envs.registry import EnvConfig
 from unilab.errors import ConfigError, nearest
 from unilab.pacing import PacingConfig, Schedule
 from unilab.replay import ReplayConfig
+from unilab.telemetry.trace_ticks import parse_ticks
 from unilab.telemetry.track import Service
 
 T = TypeVar("T")
@@ -84,7 +85,13 @@ class TrainConfig:
     track: Service = "none"
     """Send the scalars to an experiment tracker too: wandb, or trackio, which keeps them on this machine."""
     trace: bool = False
-    """Write trace.json, to be opened in Perfetto."""
+    """Write trace.json, to be opened in Perfetto (ui.perfetto.dev) or read by `unilab trace-report`."""
+    trace_ticks: str = "auto"
+    """Ticks that are recorded: FIRST:LAST, or auto: all, thinned out in long runs to stay below the size limit."""
+    trace_mb: int = 48
+    """Size limit of trace.json in megabytes; what comes later is left out, and said."""
+    trace_cpu: bool = False
+    """Record the CPU time of each span too: what is missing from its wall time was waited or preempted."""
     serial: bool = False
     """One process, for a debugger; computes the same bits."""
     init_from: Path | None = None
@@ -150,6 +157,7 @@ def check(cfg: TrainConfig) -> None:
         "policy_delay": cfg.learner.policy_delay,
         "learning_rate": cfg.learner.learning_rate,
         "log_every": cfg.log_every,
+        "trace_mb": cfg.trace_mb,
         "eval_max_steps": cfg.evaluation.eval_max_steps,
     }
     for key, value in positive.items():
@@ -167,6 +175,13 @@ def check(cfg: TrainConfig) -> None:
     for key, value in not_negative.items():
         if value < 0:
             raise ConfigError(f"{key}={value} must not be negative")
+    if cfg.trace_ticks != "auto":
+        parse_ticks(cfg.trace_ticks)
+    if not cfg.trace:
+        defaults = TrainConfig()
+        for key in ("trace_ticks", "trace_mb", "trace_cpu"):
+            if getattr(cfg, key) != getattr(defaults, key):
+                raise ConfigError(f"{key}={getattr(cfg, key)} would have no effect without --trace")
     if cfg.threads != "auto" and cfg.threads < 1:
         raise ConfigError(f"threads={cfg.threads} must be greater than 0, or auto")
     if cfg.serial and cfg.max_restarts:

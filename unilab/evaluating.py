@@ -20,6 +20,7 @@ from unilab.preflight import Plan
 from unilab.run_state import learnt
 from unilab.telemetry.every import Every
 from unilab.telemetry.reporter import Writer
+from unilab.telemetry.trace import Tracer
 from unilab.workers import EvaluationResult
 
 BEST = "best"
@@ -35,6 +36,7 @@ class Evaluations:
         report: takes env steps and scalars of each.
         log: takes a record of each.
         note: takes a message for the console.
+        trace: spans ``snapshot`` and ``wait_evaluation``.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Evaluations:
         report: Callable[[int, Mapping[str, float]], None],
         log: Writer,
         note: Callable[[str], None],
+        trace: Tracer,
     ) -> None:
         cfg = plan.cfg.evaluation
         self._plan = plan
@@ -53,6 +56,7 @@ class Evaluations:
         self._report = report
         self._log = log
         self._note = note
+        self._trace = trace
         self._on = cfg.eval_episodes > 0
         self._due = Every(cfg.eval_every if self._on else 0, start_steps=plan.start_steps)
         self._running: dict[str, Any] | None = None  # state that is evaluated now
@@ -123,15 +127,17 @@ class Evaluations:
         self.settle()
         # What best/ keeps: the learner at this moment, enough to evaluate, show and start from.
         env_steps = self._plan.schedule.watermark(tick)
-        self._running = learnt(self._plan, self._learner, tick) | {"env_steps": env_steps}
-        self._taken_s = time.time()
-        self._evaluator.begin(tick)
+        with self._trace.span("snapshot", tick=tick):
+            self._running = learnt(self._plan, self._learner, tick) | {"env_steps": env_steps}
+            self._taken_s = time.time()
+            self._evaluator.begin(tick)
         if self._plan.cfg.evaluation.stop_at_return is not None:
             self.settle()
 
     def _take(self, limit_s: float | None = None) -> None:
         assert self._running is not None
-        result = self._evaluator.wait(limit_s)
+        with self._trace.span("wait_evaluation", tick=int(self._running["tick"])):
+            result = self._evaluator.wait(limit_s)
         state, self._running = self._running, None
         self.last = result
         scalars, env_steps = result.scalars(), int(state["env_steps"])

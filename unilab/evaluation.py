@@ -18,6 +18,7 @@ from unilab.errors import Stopped, WaitTimeout, WorkerDied
 from unilab.pacing import Pulse
 from unilab.preflight import Plan
 from unilab.shm import Bell, Counters, Waiter
+from unilab.telemetry.trace import Tracer
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import EvaluationJob, EvaluationResult, Worker, evaluator_main
 from unilab.workers.evaluator import COUNTERS, run_evaluation
@@ -195,10 +196,12 @@ class SerialEvaluator:
             if limit_s is not None and time.monotonic() - began > limit_s:
                 raise WaitTimeout(f"waited {limit_s:g} s for an evaluation")
 
+        guest = Tracer("evaluator-0", self._plan.trace, guest=True)
         torch.set_num_threads(job.threads)
         try:
-            return run_evaluation(job, self._version, round_done)
+            return run_evaluation(job, self._version, round_done, guest)
         finally:
+            guest.close()
             torch.set_num_threads(self._plan.threads.learner)
 
     def close(self) -> None:
@@ -217,4 +220,5 @@ def _job(plan: Plan, block: WeightBlock) -> EvaluationJob:
         threads=plan.threads.collector,
         on_nan=plan.cfg.on_nan,
         log_dir=plan.run_dir,
+        trace=plan.trace,
     )

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
 
 from unilab.output import keep_output_harmless
@@ -26,17 +27,22 @@ def view_main() -> int:
     return _run("view_main")
 
 
-def _run(name: str) -> int:
+def trace_report_main() -> int:
+    """``python scripts/trace_report.py ...``; returns the exit code."""
+    return _run("trace_report", "unilab.report.options")  # needs neither torch nor an env
+
+
+def _run(name: str, module: str = "unilab.cli") -> int:
     keep_output_harmless()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     # What is imported stays: the collector of garbage need not go through it while a run is timed, nor at its end.
     gc.disable()
-    from unilab import cli
+    entry = getattr(import_module(module), name)
 
     gc.freeze()
     gc.enable()
-    code: int = getattr(cli, name)()
+    code: int = entry()
     gc.freeze()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the outcome is settled; Python's own end would make it another

@@ -27,11 +27,16 @@ from unilab.replay import HostSlots, Ring, RowLayout
 from unilab.resume import Preload, Resume, open_replay, open_weights
 from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
+from unilab.telemetry.trace import TraceSpec
+from unilab.telemetry.trace_file import NAME as TRACE
+from unilab.telemetry.trace_ticks import recorded_ticks
 from unilab.telemetry.track import check_service
 from unilab.watchdog import deadline
 from unilab.workers.stats import CollectorStats
 
 SLOTS = 2  # host slots: one is trained on while the other is filled
+
+_TICK_LINES, _LINE_BYTES = 13, 110  # of the trace: besides env steps and updates; of a span
 
 
 @dataclass(frozen=True)
@@ -68,10 +73,23 @@ class Plan:
         cfg = self.cfg
         return PolicySpec(algo=cfg.algo, env=self.spec, learner=cfg.learner, algo_config=cfg.algo_config)
 
-    @property
-    def trace_dir(self) -> Path | None:
-        """Where trace events go; None without --trace."""
-        return self.run_dir if self.cfg.trace else None
+    @cached_property
+    def trace(self) -> TraceSpec | None:
+        """What is recorded; None without --trace."""
+        cfg, schedule = self.cfg, self.schedule
+        if not cfg.trace:
+            return None
+        max_bytes = cfg.trace_mb * 10**6
+        lines = _TICK_LINES + 3 * cfg.pacing.steps_per_tick + schedule.max_updates
+        ticks = recorded_ticks(
+            cfg.trace_ticks,
+            total_ticks=schedule.total_ticks,
+            bytes_per_tick=_LINE_BYTES * lines,
+            max_bytes=max_bytes,
+        )
+        return TraceSpec(
+            path=self.run_dir / TRACE, t0_ns=self.t0_ns, ticks=ticks, max_bytes=max_bytes, cpu=cfg.trace_cpu
+        )
 
     @property
     def starts(self) -> int:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -40,8 +39,10 @@ from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.panel import open_console
 from unilab.telemetry.reporter import Reporter, Writer
 from unilab.telemetry.tensorboard import TensorBoardWriter
-from unilab.telemetry.trace import Tracer, clear_trace, merge_trace
+from unilab.telemetry.trace import OUTSIDE
+from unilab.telemetry.trace_file import was_cut
 from unilab.telemetry.track import Tracker
+from unilab.tracing import RunTiming, RunTrace, make_gauges
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import Worker
@@ -88,6 +89,7 @@ class Runtime:
         self._stack = ExitStack()
         self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._kill_workers)
         self._kills: list[Callable[[], None]] = []  # of the processes of this run
+        self._run_trace: RunTrace | None = None
         self._tick = 0  # last finished
         self._ready = False
 
@@ -135,11 +137,12 @@ class Runtime:
         self._state = FlatState(self.learner.policy_module)
         self._block = WeightBlock(self._state.manifest)
         self._stack.callback(self._block.free)
-        if plan.trace_dir:
-            clear_trace(plan.trace_dir)  # of an earlier start
         self.weights = WeightWriter(self._block, self._state)
-        self.trace = Tracer("learner", run_dir=plan.trace_dir, t0_ns=plan.t0_ns)
+        self._run_trace = RunTrace(plan)
+        self.trace = self._run_trace.tracer
         self._stack.callback(self.trace.close)
+        self._gauges = make_gauges(self._run_trace, self._shared)
+        self._timing = RunTiming(self.trace, self._stats, plan)
         self._open_telemetry()
         self.parts = Parts(self.learner, self._block, self.progress, self._stats)
         self._waiter = Waiter(self._shared.learner, lambda: self.interrupted)
@@ -161,7 +164,7 @@ class Runtime:
 
         background = Waiter(self._shared.copier, lambda: self._shared.stopped)
         self.collector.watched_by(self._waiter, background)
-        copier = make_copier(plan, self._shared, self._console)
+        copier = make_copier(plan, self._shared, self._console, self.trace)
         self.pipeline = make_pipeline(plan, self._shared, self.pacer, copier, self._waiter, background, self.trace)
         self.collector.then(self.pipeline.retry)
         self._stack.callback(self.pipeline.close)
@@ -188,7 +191,13 @@ class Runtime:
             )
         )
         self.evaluations = Evaluations(
-            self.plan, self.learner, evaluator, self.progress.write_evaluation, self._eval_log, self._console.note
+            self.plan,
+            self.learner,
+            evaluator,
+            self.progress.write_evaluation,
+            self._eval_log,
+            self._console.note,
+            self.trace,
         )
         self._stack.callback(self.evaluations.close)
 
@@ -249,11 +258,13 @@ class Runtime:
         self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
         self._feed_normaliser(self.ring.oldest, self.ring.cursor)
-        self.weights.publish(version=0)
+        with self.trace.span("publish", version=0):
+            self.weights.publish(version=0)
         self._write_progress(0)
         self.evaluations.start()
         self.pipeline.prefetch(1)
         self.pacer.grant(1)
+        self._timing.start(0)
         return 0
 
     def take(self, tick: int) -> Batch:
@@ -263,12 +274,14 @@ class Runtime:
             WorkerDied: the collector has died or hangs.
             Stopped: the run was asked to stop.
         """
+        self.trace.at(tick)
         return self.collector.surviving(lambda: self.pipeline.take(tick))
 
     def grant(self, chunk: int) -> None:
         """Let the collector run a chunk, as soon as no save needs the rows that it overwrites."""
         self._saver.before_chunk(chunk)
-        self.pacer.grant(chunk)
+        with self.trace.span("grant"):
+            self.pacer.grant(chunk)
 
     def observe(self, tick: int) -> None:
         """Feed the rows of chunk ``tick``, each once and in order, to the learner's normaliser."""
@@ -279,8 +292,11 @@ class Runtime:
         self._tick = tick
         self.progress.add_episodes(self._stats.take_episodes(tick))
         self.progress.add_batch(tick, batch.packed.versions)
+        self._gauges.sample(batch.packed)
         if self.progress.due(self.schedule.watermark(tick)):
-            self._write_progress(tick)
+            with self.trace.span("log", tick=tick):
+                self._write_progress(tick)
+        self._timing.tick_done(tick)
         self.evaluations.tick_done(tick)
 
     def due_save(self, tick: int) -> bool:
@@ -294,6 +310,8 @@ class Runtime:
             self._saver.save(tick)
 
     def _save_last(self, tick: int, patience_s: float | None) -> None:
+        self.trace.at(OUTSIDE)
+        self._timing.stop()
         with self.trace.span("save", tick=tick):
             self._saver.save_last(tick, patience_s)
 
@@ -313,6 +331,7 @@ class Runtime:
         if result := self.evaluations.finish():
             self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
             self.summary.final_eval_std = result.scalars()["eval/std_reward"]
+        self._say_timing()
         stopped = f"the evaluation reached stop_at_return={self.plan.cfg.evaluation.stop_at_return}"
         self._end("completed", stopped if self.evaluations.reached else "all env steps done", 0)
 
@@ -344,14 +363,15 @@ class Runtime:
             if interrupted:
                 self._end_interrupted()
             else:
+                self._say_timing()
                 self._end(self.summary.status, self.summary.reason, self.summary.exit_code)
 
     def close(self) -> None:
         """Stop workers, give up memory, write the summary; never leaves anything running."""
         with self._noted("not everything could be closed"):
             self._stack.close()
-        if self.plan.trace_dir is not None:
-            self._merge_trace(self.plan.trace_dir)
+        if self._run_trace:
+            self._end_trace(self._run_trace)
         if self.plan.resume and not self._ready:
             return  # refused: the run stays as it was
         try:
@@ -359,14 +379,13 @@ class Runtime:
         except OSError as error:
             self._lose(f"summary.json could not be written: {error.strerror or error}")
 
-    def _merge_trace(self, run_dir: Path) -> None:
-        try:
-            merged = merge_trace(run_dir)
-            self.summary.trace = str(merged) if merged else None
-            if not merged and self._ready:
-                self._lose("the trace could not be written, or was removed")
-        except OSError as error:
-            self._lose(f"the trace could not be put together: {error.strerror or error}")
+    def _end_trace(self, trace: RunTrace) -> None:
+        path, lost = trace.end()
+        self.summary.trace = str(path) if path else None
+        if lost:
+            self._lose(lost)
+        elif path and was_cut(path):
+            self._console.note(f"the trace is cut: it reached --trace-mb {self.plan.cfg.trace_mb}")
 
     def _lose(self, what: str) -> None:
         """Something that was asked for is not on disk: exit code 0 would be a lie."""
@@ -396,6 +415,7 @@ class Runtime:
         if finished == tick:
             self.grant(tick + 1)
         self._write_progress(tick)
+        self._timing.start(tick)
         return tick
 
     # ------------------------------------------------------------ parts
@@ -435,6 +455,10 @@ class Runtime:
             last=last,
         )
 
+    def _say_timing(self) -> None:
+        if lines := self._timing.lines():
+            self._console.note("\n".join(lines))
+
     @contextlib.contextmanager
     def _noted(self, what: str) -> Iterator[None]:
         """Turn an error into a line on the console."""
@@ -451,6 +475,7 @@ class Runtime:
         signal = self._interrupt.signal
         assert signal is not None
         saved = self._saver.wait() if self._ready else None
+        self._say_timing()
         self._console.note(f"stopped by {signal.name}; saved {saved or 'nothing yet'}")
         self._end("interrupted", f"stopped by {signal.name}", self._interrupt.exit_code)
 

@@ -30,7 +30,7 @@ def train(cfg: TrainConfig, resume: Resume | None = None) -> RunSummary:
                     rt.grant(tick + 1)
 
                 for minibatch in batch.split(cfg.replay.batch_size):
-                    with rt.trace.span("update"):
+                    with rt.trace.span("update", tick=tick):
                         rt.metrics.add(rt.learner.update(minibatch))
 
                 rt.pipeline.release(batch)  # its slot may be overwritten from now on

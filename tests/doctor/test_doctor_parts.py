@@ -98,14 +98,21 @@ def test_a_dry_run_evaluates_only_if_the_run_does():
     assert shortened(cfg, EnvReport([], None, 1e5), Path("/scratch")).evaluation.eval_episodes == 0
 
 
-def span(name, start_s, end_s):
-    return {"ph": "X", "name": name, "ts": start_s * 1e6, "dur": (end_s - start_s) * 1e6, "pid": 1, "tid": 1}
+def span(name, start_s, end_s, pid=1):
+    return {"ph": "X", "name": name, "ts": start_s * 1e6, "dur": (end_s - start_s) * 1e6, "pid": pid, "tid": 1}
 
 
-@pytest.mark.parametrize("stepping", ["env_step", "collect"])
-def test_times_are_read_from_the_trace(tmp_path, stepping):
+def names():
+    roles = {1: "learner", 2: "collector-0"}
+    return [
+        {"ph": "M", "name": "process_name", "pid": pid, "tid": 1, "ts": 0, "args": {"name": name}}
+        for pid, name in roles.items()
+    ]
+
+
+def test_times_are_read_from_the_trace(tmp_path):
     ticks = [span("tick", 2 + t, 3 + t) for t in range(2)] + [span("tick", 4 + t / 2, 4.5 + t / 2) for t in range(2)]
-    events = [span(stepping, 1, 1.5), *ticks, span("update", 2.5, 2.75), span("save", 5, 5.25), {"ph": "M"}]
+    events = [*names(), span("env_step", 1, 1.5, pid=2), *ticks, span("update", 2.5, 2.75), span("save", 5, 5.25)]
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
     small = overlay(TrainConfig(), {"replay": {"learning_starts": 10}}, "test")
 

@@ -18,10 +18,11 @@ import pytest
 import torch
 
 from unilab.checkpoint import list_checkpoints, read_meta
-from unilab.config import TrainConfig, overlay
+from unilab.config import TrainConfig, check, overlay
 from unilab.errors import ConfigError, WorkerDied
 from unilab.resume import open_resume, saved_config
 from unilab.rundir import RunSummary
+from unilab.telemetry.trace_read import read_trace
 from unilab.train import train
 
 BASE: dict[str, Any] = {
@@ -177,6 +178,32 @@ def test_a_trace_is_written_on_request(tmp_path: Path) -> None:
     assert without.trace is None
 
 
+def test_the_trace_options_say_what_is_in_it(tmp_path: Path) -> None:
+    _, whole = run(tmp_path / "whole", trace=True)
+    _, few = run(tmp_path / "few", trace=True, trace_ticks="10:12", trace_cpu=True)
+    with pytest.raises(ConfigError, match="trace_cpu=True would have no effect without --trace"):
+        check(TrainConfig(trace_cpu=True))
+
+    ticks, few_ticks = (
+        [span for span in read_trace(folder / "trace.json").process("learner").main if span.name == "tick"]
+        for folder in (whole, few)
+    )
+    assert len(ticks) == 130
+    assert [tick.args["tick"] for tick in few_ticks] == [10, 11, 12]
+    assert ticks[0].cpu is None
+    assert all(0 < (tick.cpu or 0) <= 1.05 * tick.seconds for tick in few_ticks)
+
+
+def test_a_trace_past_its_size_limit_is_cut_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    limited = {"trace": True, "trace_mb": 1, "total_steps": 10_000}
+    summary, folder = run(tmp_path, **limited, replay__learning_starts=9_950)
+
+    assert summary.exit_code == 0
+    assert "the trace is cut: it reached --trace-mb 1" in capsys.readouterr().out
+    assert 0.9e6 < (folder / "trace.json").stat().st_size < 1.01e6
+    assert read_trace(folder / "trace.json").whole
+
+
 def test_evaluation_episodes_give_the_final_evaluation(tmp_path: Path) -> None:
     assert run(tmp_path)[0].final_eval_mean is None
     assert run(tmp_path, evaluation__eval_episodes=2)[0].final_eval_mean is not None
@@ -319,6 +346,7 @@ def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"env.backend", "on_nan", "track"}
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.eval_episodes"}
+    proven |= {"trace_ticks", "trace_cpu", "trace_mb"}
     proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}
     # on_nan in test_skipping; the first two here in test_endings, then test_restarts and test_faults_env.
     proven |= {"evaluation.eval_every", "evaluation.eval_at_start", "evaluation.stop_at_return"}  # test_evaluations

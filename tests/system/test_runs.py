@@ -14,6 +14,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from program import SMALL, Program, Start
 from unilab.checkpoint import list_checkpoints, load_checkpoint
+from unilab.report.measure import measure
+from unilab.telemetry.trace_read import read_trace
 
 SHORT = ["--total-steps", "1_500", *SMALL]
 
@@ -104,7 +106,7 @@ def test_spans_of_both_processes_lie_on_one_clock_in_strict_json(start: Start) -
     trace = json.loads(Path(str(program.summary["trace"])).read_text(), parse_constant=refuse)
     events = trace["traceEvents"] if isinstance(trace, dict) else trace
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert sorted(names.values()) == ["collector-0", "learner"]
+    assert sorted(names.values()) == ["collector-0", "evaluator-0", "learner"]
     spans = [(names[e["pid"]], e["name"], e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X"]
     assert {"tick", "update", "publish", "wait_batch", "copy"} <= {s[1] for s in spans if s[0] == "learner"}
     assert {"act", "env_step", "append", "pack", "fetch", "wait_grant"} <= {
@@ -112,6 +114,22 @@ def test_spans_of_both_processes_lie_on_one_clock_in_strict_json(start: Start) -
     }
     wall_us = program.summary["wall_time_s"] * 1e6
     assert all(0 <= begin <= end <= wall_us for _, _, begin, end in spans)
+    assert {"fetch", "make_envs", "evaluate", "act", "env_step"} == {s[1] for s in spans if s[0] == "evaluator-0"}
+    # Arrows lead from each packed batch to its updates and from each version to whoever fetched it.
+    ends = {(e["name"], e["bind_id"]) for e in events if "bind_id" in e and names[e["pid"]] != "evaluator-0"}
+    batches = {number for name, number in ends if name == "pack"}
+    assert len(batches) == program.summary["ticks"]
+    assert batches == {number for name, number in ends if name == "copy"}
+    assert batches == {number for name, number in ends if name == "update"}
+    fetched, published = ({n for name, n in ends if name == kind} for kind in ("fetch", "publish"))
+    assert len(fetched) == program.summary["ticks"] - 1  # chunks 1 and 2 both act with version 0
+    assert len(published) == program.summary["ticks"] + 1
+    assert fetched < published
+    # The summary at the end of the console says what the trace does.
+    report = measure(read_trace(Path(str(program.summary["trace"]))))
+    assert [sum(split.values()) for split in report.timing.split.values()] == pytest.approx([1, 1], abs=0.01)
+    said = [line.split() for line in program.text.splitlines() if line.startswith("timing ")]
+    assert float(said[0][4]) == pytest.approx(1e3 * report.timing.ticks.mean, rel=0.05)
     # Envs step while the learner updates: the two processes overlap.
     updates = [s[2:] for s in spans if s[1] == "update"][-1_000:]
     steps = [s[2:] for s in spans if s[1] == "env_step" and s[2] > updates[0][0]]

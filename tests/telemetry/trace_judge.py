@@ -1,8 +1,10 @@
-"""Reads merged traces and judges them as trace viewers do; a clock to work numbers out with."""
+"""Reads traces strictly and judges them as trace viewers do; a clock to work numbers out with."""
 
 import json
 
-from unilab.telemetry.trace import merge_trace
+from unilab.telemetry.trace import Tracer, TraceSpec
+from unilab.telemetry.trace_file import begin_trace, end_trace
+from unilab.telemetry.trace_ticks import TickRange
 
 
 class FakeClock:
@@ -18,11 +20,21 @@ class FakeClock:
         self.now += ns
 
 
+def traced(run_dir, process="learner", *, clock=None, guest=False, **spec):
+    """A tracer into ``run_dir / "trace.json"``, which it makes if it is not there."""
+    path = run_dir / "trace.json"
+    if not path.exists():
+        begin_trace(run_dir)
+    spec = {"ticks": TickRange(0, 10**9)} | spec
+    options = {} if clock is None else {"clock": clock}
+    return Tracer(process, TraceSpec(path=path, **spec), guest=guest, **options)
+
+
 def strict(text):
     def refuse(constant):
         raise ValueError(constant)
 
-    return json.loads(text, parse_constant=refuse)["traceEvents"]
+    return json.loads(text, parse_constant=refuse)
 
 
 def complaints(events):
@@ -42,10 +54,11 @@ def complaints(events):
     return found
 
 
-def merged(run_dir):
-    events = strict(merge_trace(run_dir).read_text())
+def ended(run_dir):
+    """All events of a trace whose tracers are closed, but for memory samples; judged."""
+    events = strict(end_trace(run_dir).read_text())
     assert complaints(events) == []
-    return events
+    return [e for e in events if e["name"] != "rss"]
 
 
 def named(events, name):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
 from unilab.checks.finding import Finding, ok
 from unilab.config import TrainConfig
+from unilab.telemetry.trace_read import read_trace
 
 Spans = dict[str, list[tuple[float, float]]]
 """Start and end of each span, in seconds of the run, by name and in order."""
@@ -36,8 +37,7 @@ def read_timing(small: TrainConfig, run_dir: Path, spawned_s: float, wall_s: flo
     """
     spans = read_spans(run_dir / "trace.json")
     ticks = spans["tick"]
-    # In serial mode the collector has no track of its own; its chunks are spans of the learner.
-    first_step_s = (spans.get("env_step") or spans["collect"])[0][0]
+    first_step_s = spans["env_step"][0][0]
     save_start_s, save_end_s = spans["save"][-1]
     half = len(ticks) // 2
     return Timing(
@@ -51,12 +51,12 @@ def read_timing(small: TrainConfig, run_dir: Path, spawned_s: float, wall_s: flo
 
 
 def read_spans(trace: Path) -> Spans:
-    """The spans of all processes."""
+    """The spans of learner and collector."""
     spans: Spans = {}
-    for event in json.loads(trace.read_text())["traceEvents"]:
-        if event["ph"] == "X":
-            start_s = event["ts"] / 1e6
-            spans.setdefault(event["name"], []).append((start_s, start_s + event["dur"] / 1e6))
+    read = read_trace(trace)
+    for process in (read.process("learner"), read.process("collector-0")):
+        for span in itertools.chain.from_iterable(process.tracks.values()):
+            spans.setdefault(span.name, []).append((span.start, span.end))
     return {name: sorted(times) for name, times in spans.items()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,6 +135,7 @@ def evaluate(
     max_episode_steps: int = 10_000,
     round_done: Callable[[], None] = lambda: None,
     on_bad: BadValues | None = None,
+    span: Callable[[str], AbstractContextManager[object]] = lambda name: nullcontext(),
 ) -> EpisodeResults:
     """Play ``episodes`` episodes.
 
@@ -146,6 +148,7 @@ def evaluate(
         episodes: at least 1.
         max_episode_steps: an episode that is this long is counted as it stands: an env may never end one.
         round_done: called after each step of all envs.
+        span: times its body, by name.
         on_bad: the rule for values that are not finite; None: they raise. A skipped episode is played again.
 
     Raises:
@@ -163,7 +166,10 @@ def evaluate(
     rule, skips = on_bad or Stop(0), 0
     obs = rule.check_reset(env.reset(), steps)
     while left.any():
-        step = env.step(act(obs))
+        with span("act"):
+            action = act(obs)
+        with span("env_step"):
+            step = env.step(action)
         steps += 1
         skipped = rule.check(step, steps)
         ended = stats.add(step)

@@ -1,161 +1,158 @@
-"""Chrome trace events on disk: one part file a process while the run goes on, one ``trace.json`` at its end.
+"""The file of a trace: one for all processes of a run, loadable at any instant.
 
-A part is JSON lines, so that a killed process leaves all but its last line readable. ``ts`` and ``dur`` are
-in microseconds. Source: Trace Event Format, and what Perfetto accepts of it.
+It is a JSON array of events, one a line. Viewers accept it without its end, so a killed run leaves a trace that loads;
+``end_trace`` closes the array for strict readers. Processes append whole lines under a file lock that the kernel takes
+from whoever dies; what a killed process or a full disk left of a line is cut off before anyone writes behind it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import math
-import numbers
+import errno
+import fcntl
+import itertools
 import os
-import threading
-from collections.abc import Iterator, Mapping
-from io import FileIO
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
-PARTS = ".trace"
+NAME = "trace.json"
+NOTICE = "trace cut: "
+"""Begins the name of the instant that says how many events were dropped."""
 
-quote = json.encoder.encode_basestring_ascii  # a JSON string; json.dumps takes six times as long
-
-
-class PartFile:
-    """One process's events; any of its threads may write."""
-
-    def __init__(self, run_dir: Path, process: str, max_bytes: int) -> None:
-        folder = run_dir / PARTS
-        self._file: FileIO | None = None  # where it cannot be opened, all events are dropped
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = open(folder / f"{process}.jsonl", "wb", buffering=0)  # noqa: SIM115 - closed by close()
-        self._lock = threading.Lock()
-        self._left = max_bytes
-        self._ids = f'"pid":{os.getpid()},"tid":{threading.get_native_id()}'
-        self.dropped = 0
-        self.write([event("M", '"process_name"', 0, self._ids, json_args({"name": process}))])
-
-    def write(self, lines: list[str]) -> None:
-        """Append whole lines, or count them as dropped: past the size limit, on a disk error, after close."""
-        data = "".join(lines).encode()
-        with self._lock:
-            # Once something is lost, all that follows is: no event may claim that a gap was quiet.
-            if self.dropped or len(data) > self._left or not self._append(data):
-                self.dropped += len(lines)
-            self._left -= len(data)
-
-    def close(self, now_us: float) -> None:
-        """Close; a part that was cut ends with an instant that says so, at ``now_us``."""
-        with self._lock:
-            if self._file is None:
-                return
-            if self.dropped:
-                notice = quote(f"trace cut: {self.dropped} events dropped")
-                # The newline first: what a full disk left of the line before must not swallow the notice.
-                self._append(b"\n" + event("i", notice, now_us, self._ids, ',"s":"p"').encode())
-            with contextlib.suppress(OSError):
-                self._file.close()
-            self._file = None
-
-    def _append(self, data: bytes) -> bool:
-        """A full disk ends the trace, not the run; the loss is counted and shown."""
-        try:
-            return self._file is not None and self._file.write(data) == len(data)
-        except OSError:
-            return False
+_START, _BETWEEN, _END = b"[\n", b",\n", b"\n]"  # the end takes the place of the last comma: it fits on a full disk
+_LOCK_TRIES, _LOCK_PAUSE_S = 50, 0.002
+_NOTICE_BYTES = 2**12  # beyond the limit, for what says that there was one
+_LOOK_BACK = 2**16
+_TAIL = 2**20
 
 
-def event(kind: str, json_name: str, ts_us: float, ids: str, rest: str = "") -> str:
-    """One event as a JSON line; ``json_name``, ``ids`` and ``rest`` are JSON already."""
-    return f'{{"ph":"{kind}","name":{json_name},"ts":{ts_us:.3f},{ids}{rest}}}\n'
+class TraceFull(Exception):
+    """The size limit is reached."""
 
 
-def json_args(args: Mapping[str, object]) -> str:
-    """``,"args":{...}``: strict JSON with scalars only."""
-    return ',"args":{' + ",".join([f"{quote(key)}:{_scalar(value)}" for key, value in args.items()]) + "}"
+class TraceFile:
+    """The run's trace, opened by one process; a part of it that cannot be written is an ``OSError`` each time.
 
-
-def _scalar(value: object) -> str:
-    """JSON of a scalar; NaN and infinities as words, a numpy number as a number, anything else by its type.
-
-    Only its type's name is taken of a foreign object: to print a tensor would wait for its device.
+    Args:
+        path: made by ``begin_trace``.
+        max_bytes: of all processes together.
     """
-    kind = type(value)
-    if kind is int:
-        return repr(value)
-    if kind is str:
-        return quote(str(value))
-    if value is None or kind is bool:
-        return json.dumps(value)
-    if isinstance(value, numbers.Integral):
-        return repr(int(value))
-    if isinstance(value, numbers.Real):
-        number = float(value)
-        return repr(number) if math.isfinite(number) else f'"{number}"'
-    return quote(f"<{kind.__name__}>")
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._fd = -1
+
+    def append(self, lines: str, *, notice: bool = False) -> None:
+        """Add whole lines, all of them or none.
+
+        Args:
+            lines: events.
+            notice: goes beyond the limit.
+
+        Raises:
+            BlockingIOError: another process is at it, for longer than it should; try again.
+            TraceFull: no room below the limit.
+            OSError: the disk does not take them, or the file was removed.
+        """
+        data = lines.encode()
+        if self._fd < 0:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        with _locked(self._fd):
+            if not os.fstat(self._fd).st_nlink:
+                raise FileNotFoundError(errno.ENOENT, f"{self._path.name} was removed")
+            end = _cut_to_whole_lines(self._fd)
+            if end + len(data) > self._max_bytes + (_NOTICE_BYTES if notice else 0):
+                raise TraceFull
+            try:
+                written = os.write(self._fd, data)
+            except OSError:
+                os.ftruncate(self._fd, end)
+                raise
+            if written != len(data):
+                os.ftruncate(self._fd, end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def close(self) -> None:
+        """Give the descriptor back; idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
-def clear_trace(run_dir: Path) -> None:
-    """Remove the parts of an earlier start in the same directory: their clock is not this run's."""
-    for part in (run_dir / PARTS).glob("*"):
-        part.unlink()
-
-
-def merge_trace(run_dir: Path) -> Path | None:
-    """Make ``trace.json`` of all parts and remove them; None where there is no part (tracing was off).
-
-    The processes that wrote the parts have ended. Lines that are no event (cut by a kill or a full disk) are
-    left out. An older ``trace.json`` is replaced.
+def begin_trace(run_dir: Path) -> Path:
+    """Make an empty trace for the processes to open; that of an earlier start of the run becomes ``trace_1.json``, ...
 
     Raises:
-        OSError: it cannot be written; the parts stay.
+        OSError: it cannot be made.
     """
-    folder = run_dir / PARTS
-    parts = sorted(folder.glob("*.jsonl"))
-    if not parts:
-        return None
-    aside = folder / "merged"
-    target = run_dir / "trace.json"
+    path = run_dir / NAME
+    if path.exists():
+        names = (run_dir / f"trace_{number}.json" for number in itertools.count(1))
+        path.rename(next(name for name in names if not name.exists()))
+    path.write_bytes(_START)
+    return path
+
+
+def end_trace(run_dir: Path) -> Path:
+    """Close the array; all other processes have ended.
+
+    Raises:
+        OSError: the file is gone or cannot be written.
+    """
+    path = run_dir / NAME
+    with open(path, "r+b", buffering=0) as file, _locked(file.fileno()):
+        end = _cut_to_whole_lines(file.fileno())
+        os.pwrite(file.fileno(), b"[]" if end == len(_START) else _END, end - len(_END))
+    return path
+
+
+def was_cut(path: Path) -> bool:
+    """Whether a process has said at its end that it dropped events."""
     try:
-        with open(aside, "w", encoding="ascii") as out:
-            out.write('{"displayTimeUnit":"ms","traceEvents":[')
-            separator = "\n"
-            for part in parts:
-                for line in _events(part):
-                    out.write(separator + line)
-                    separator = ",\n"
-            out.write("\n]}\n")
-        os.replace(aside, target)
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+            return NOTICE.encode() in file.read()
     except OSError:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        raise
-    for part in parts:
-        part.unlink()
-    with contextlib.suppress(OSError):  # another file in there is not ours to remove
-        folder.rmdir()
-    return target
-
-
-def _events(part: Path) -> Iterator[str]:
-    with open(part, encoding="ascii", errors="replace") as lines:
-        for line in lines:
-            text = line.strip()
-            if _is_event(text):
-                yield text
-
-
-def _is_event(text: str) -> bool:
-    try:
-        value = _STRICT.decode(text)
-    except ValueError:
         return False
-    return isinstance(value, dict) and "ph" in value
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
+def _cut_to_whole_lines(fd: int) -> int:
+    """Remove what follows the last newline; returns the size."""
+    size = end = os.fstat(fd).st_size
+    last = os.pread(fd, 1, size - 1) if size else b""
+    if last == b"\n":
+        return size
+    if last == b"]":
+        raise FileExistsError(errno.EEXIST, "it has been ended")
+    while end > len(_START):
+        start = max(0, end - _LOOK_BACK)
+        newline = os.pread(fd, end - start, start).rfind(b"\n")
+        end = start + newline + 1
+        if newline >= 0:
+            break
+    os.ftruncate(fd, end)
+    return end
 
 
-_STRICT = json.JSONDecoder(parse_constant=_refuse)
+@contextlib.contextmanager
+def _locked(fd: int) -> Iterator[None]:
+    """Hold the file's lock; on a file system that has none, hold nothing."""
+    locked = False
+    try:
+        for attempt in range(_LOCK_TRIES):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                locked = True
+                break
+            except BlockingIOError:
+                if attempt == _LOCK_TRIES - 1:
+                    raise
+                time.sleep(_LOCK_PAUSE_S)
+            except OSError:
+                break
+        yield
+    finally:
+        if locked:
+            fcntl.flock(fd, fcntl.LOCK_UN)

@@ -15,6 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unilab.telemetry.trace import Tracer
+from unilab.telemetry.trace_device import DeviceClock, DeviceSpans, NoDeviceSpans, TracedDeviceSpans
+
 
 class CudaCopier:
     """Copier to a CUDA device.
@@ -22,12 +25,13 @@ class CudaCopier:
     Args:
         host: [slots, rows, width] float32, C-contiguous, alive until ``close``.
         device: a CUDA device.
+        trace: shows copies and updates at the device's own time; None: they are not shown.
 
     Attributes:
         notice: why the slots could not be page-locked, or None. Copies are then correct but not asynchronous.
     """
 
-    def __init__(self, host: NDArray[np.float32], device: torch.device) -> None:
+    def __init__(self, host: NDArray[np.float32], device: torch.device, trace: Tracer | None = None) -> None:
         self._address = host.ctypes.data
         self.notice = _page_lock(self._address, host.nbytes)
         if self.notice is not None:
@@ -38,6 +42,7 @@ class CudaCopier:
         self._stream = cuda.Stream(device)
         self._ready = [cuda.Event(blocking=True) for _ in host]  # waited for by the host: sleep, not spin
         self._consumed = [cuda.Event() for _ in host]
+        self._copies, self._updates = _device_spans(trace, self._stream)
 
     def wait_host_free(self, slot: int) -> None:
         """Sleep until the last copy out of the host slot has ended."""
@@ -47,26 +52,46 @@ class CudaCopier:
         """Queue the copy behind the compute that still reads the device slot."""
         with torch.cuda.stream(self._stream):
             self._stream.wait_event(self._consumed[slot])
+            self._copies.begin(self._stream)
             self._device[slot][:rows].copy_(self._host[slot][:rows], non_blocking=True)
+            self._copies.end(self._stream)
             self._ready[slot].record(self._stream)
 
     def ready(self, slot: int, rows: int) -> torch.Tensor:
         """Make the current stream wait for the copy."""
-        torch.cuda.current_stream(self._device[slot].device).wait_event(self._ready[slot])
+        stream = torch.cuda.current_stream(self._device[slot].device)
+        stream.wait_event(self._ready[slot])
+        self._updates.begin(stream)
         return self._device[slot][:rows]
 
     def consumed(self, slot: int) -> None:
         """Mark the end of the reads on the current stream."""
-        self._consumed[slot].record(torch.cuda.current_stream(self._device[slot].device))
+        stream = torch.cuda.current_stream(self._device[slot].device)
+        self._updates.end(stream)
+        self._consumed[slot].record(stream)
 
     def close(self) -> None:
         """Wait for the last copy and unlock the pages, before anyone unmaps them."""
         if not self._host:
             return
         self._stream.synchronize()
+        self._copies.close()
+        self._updates.close()
         self._host, self._device = [], []
         if self.notice is None:
             _runtime().cudaHostUnregister(self._address)
+
+
+def _device_spans(trace: Tracer | None, stream: Any) -> tuple[DeviceSpans, DeviceSpans]:
+    """Of the copies' stream, and of the one that computes."""
+    if trace is None:
+        return NoDeviceSpans(), NoDeviceSpans()
+    cuda: Any = torch.cuda
+    clock = DeviceClock(lambda: cuda.Event(enable_timing=True), stream)
+    return (
+        TracedDeviceSpans(trace, "CUDA copies", "cuda_copy", clock),
+        TracedDeviceSpans(trace, "CUDA updates", "cuda_update", clock),
+    )
 
 
 def _page_lock(address: int, nbytes: int) -> str | None:

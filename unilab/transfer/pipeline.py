@@ -40,7 +40,7 @@ class Pipeline:
         copier: moves slots to the device.
         waiter: of the thread that calls ``take``; its bell is rung by the copy thread.
         background: waiter of the copy thread; None copies inside ``take``.
-        trace: spans ``wait_batch``, ``copy``.
+        trace: spans ``prefetch``, ``wait_batch``, ``copy``.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class Pipeline:
         slot = self._slot(tick)
         if slot.state is not SlotState.FREE:
             raise ValueError(f"batch {tick} needs slot {slot.index}, which is {slot.state.value}")
-        self._copier.wait_host_free(slot.index)
+        with self._trace.span("prefetch"):
+            self._copier.wait_host_free(slot.index)
         slot.advance(SlotState.PACKING)
         self._wanted = tick
         if self._thread:
@@ -136,7 +137,8 @@ class Pipeline:
         slot = self._slot(tick)
         slot.packed = self._source.fetch(tick, waiter)
         slot.advance(SlotState.COPYING)
-        with self._trace.span("copy"):
+        self._trace.at(tick)
+        with self._trace.span("copy", tick=tick):
             self._copier.submit(slot.index, slot.packed.rows)
 
 

@@ -25,7 +25,7 @@ from unilab.replay import HostSlots, Ring, UniformSampler
 from unilab.replay.ring import RANDOM_POLICY
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
-from unilab.telemetry.trace import Span, Tracer
+from unilab.telemetry.trace import Span, Tracer, TraceSpec
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
 from unilab.workers.stats import CollectorStats
@@ -53,8 +53,7 @@ class CollectorJob:
     bell: Bell  # its own
     listeners: tuple[Bell, ...]  # of those who wait for its chunks
     log_dir: Path | None  # of a simulator's own log
-    trace_dir: Path | None  # None: no trace
-    t0_ns: int  # start of the trace's clock
+    trace: TraceSpec | None  # None: no trace
     restart: int = 0  # collectors of the run before this one: seeds and noise are its own
     state: Mapping[str, Any] | None = None  # of the collector that this one continues; None: there is none
 
@@ -92,8 +91,10 @@ class Collector:
 
     def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
         """Run a chunk, each round of which appends one row per env, and pack the batch that is drawn after it."""
-        with self._phase("fetch"):
-            version = RANDOM_POLICY if chunk.version is None else self._reader.fetch(chunk.version)
+        version = RANDOM_POLICY
+        if chunk.version is not None:
+            with self._phase("fetch", version=chunk.version):
+                version = self._reader.fetch(chunk.version)
         act = self._random if chunk.version is None else self._explore
         for _ in range(chunk.rounds):
             with self._phase("act"):
@@ -118,15 +119,15 @@ class Collector:
                 self._ended |= skipped
             round_done()
         if chunk.number:
-            with self._phase("pack"):
+            with self._phase("pack", tick=chunk.number):
                 self._pack(chunk.number)
         self._counters["phase"] = _PHASE["wait_grant"]
         self._stats.finish_chunk(chunk.number, {k: v / 1e9 for k, v in self._trace.take_totals().items()})
 
-    def _phase(self, name: str) -> Span:
+    def _phase(self, name: str, **args: object) -> Span:
         """A span whose name the learner can see while it lasts, or hangs."""
         self._counters["phase"] = _PHASE[name]
-        return self._trace.span(name)
+        return self._trace.span(name, **args)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides future chunks, as copies; ``env`` is None where the backend cannot save its state."""
@@ -195,8 +196,9 @@ def collect(collector: Collector, source: ChunkSource, trace: Tracer) -> None:
     while True:
         with trace.span("wait_grant"):
             chunk = source.next_chunk()
-        if chunk is None:
-            return
+            if chunk is None:
+                return
+            trace.at(chunk.number, chunk.number - 1)  # the tick that it is for, and the one that it runs beside
         with trace.span("chunk", chunk=chunk.number):
             collector.run(chunk, source.round_done)
         source.finished(chunk)
@@ -206,8 +208,7 @@ def collector_main(link: Link, job: CollectorJob) -> None:
     """Entry of a collector process."""
     torch.set_num_threads(job.threads)
     waiter = Waiter(job.bell, lambda: bool(job.counters["stop"]), [link.parent()])
-    name = f"{job.name}-{job.restart}" if job.restart else job.name  # what an earlier one wrote stays
-    trace = Tracer(name, run_dir=job.trace_dir, t0_ns=job.t0_ns)
+    trace = Tracer(job.name, job.trace)
     with open_collector(job, trace) as collector:
         source = LockstepCollector(
             job.schedule,

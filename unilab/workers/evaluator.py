@@ -19,6 +19,7 @@ from unilab.envs.rollout import EpisodeResults, evaluate
 from unilab.errors import Stopped
 from unilab.shm import Bell, Counters, Waiter
 from unilab.telemetry.episodes import scalar_name
+from unilab.telemetry.trace import Tracer, TraceSpec
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
 
@@ -41,6 +42,7 @@ class EvaluationJob:
     threads: int
     on_nan: OnNan
     log_dir: Path | None  # of a simulator's own log
+    trace: TraceSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +63,22 @@ class EvaluationResult:
         }
 
 
-def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], None]) -> EvaluationResult:
+def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], None], trace: Tracer) -> EvaluationResult:
     """Play ``job.episodes`` episodes with the deterministic policy, on evaluation seeds of the run.
 
     Args:
         job: what to evaluate, and how.
         version: of the weights, which the job's block holds.
         round_done: called after each step of all envs.
+        trace: spans ``fetch``, ``make_envs``, ``evaluate``, ``act``, ``env_step``.
     """
     policy = make_policy(job.policy, seed=job.seed, index=0)
-    WeightReader(job.weights, FlatState(policy.module)).fetch(version)
+    with trace.span("fetch", version=version):
+        WeightReader(job.weights, FlatState(policy.module)).fetch(version)
     cfg = replace(job.env, num_envs=min(MAX_ENVS, job.episodes))
-    made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
-    with closing_env(made) as env:
+    with trace.span("make_envs"):
+        made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
+    with closing_env(made) as env, trace.span("evaluate", version=version):
         episodes = evaluate(
             env,
             policy.act,
@@ -81,6 +86,7 @@ def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], No
             max_episode_steps=job.max_episode_steps,
             round_done=round_done,
             on_bad=make_rule(job.on_nan, env, 0, _say),
+            span=trace.span,
         )
     return EvaluationResult(version, episodes)
 
@@ -108,8 +114,13 @@ def evaluator_main(link: Link, job: EvaluationJob, counters: Counters, bell: Bel
         if counters["stop"]:
             raise Stopped("stopped in the middle of an evaluation")
 
-    while True:
-        waiter.wait(lambda: counters["asked"] > counters["done"], "weights to evaluate")
-        result = run_evaluation(job, counters["version"], round_done)
-        counters["done"] += 1
-        link.send("result", result)
+    trace = Tracer("evaluator-0", job.trace)
+    try:
+        while True:
+            with trace.span("wait_version"):
+                waiter.wait(lambda: counters["asked"] > counters["done"], "weights to evaluate")
+            result = run_evaluation(job, counters["version"], round_done, trace)
+            counters["done"] += 1
+            link.send("result", result)
+    finally:
+        trace.close()

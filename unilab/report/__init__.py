@@ -1,0 +1,1 @@
+"""What a trace says: ``unilab trace-report``."""

@@ -1,0 +1,161 @@
+"""The trace of a run, as the runtime has it: what is recorded, its beginning, its end and what became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from unilab.assembly import Shared
+from unilab.config import TrainConfig
+from unilab.preflight import Plan
+from unilab.replay import Packed
+from unilab.telemetry.every import EverySeconds
+from unilab.telemetry.timing import TickTimes, Timing, shares, timing_lines
+from unilab.telemetry.trace import Tracer
+from unilab.telemetry.trace_file import begin_trace, end_trace
+from unilab.workers.stats import CollectorStats
+
+TIMED = ("wait_batch", "update", "publish", "prefetch", "grant", "log", "save")
+"""Parts of the learner's time: spans of its main thread that do not nest."""
+
+GAUGES_S = 0.1  # between two samples of the counters
+
+
+class RunTrace:
+    """Begun before any worker starts.
+
+    Args:
+        plan: of the run.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.spec = plan.trace
+        self._run_dir = plan.run_dir
+        self._lost: str | None = None
+        if self.spec:
+            try:
+                begin_trace(plan.run_dir)
+            except OSError as error:
+                self.spec, self._lost = None, error.strerror or str(error)
+        self.tracer = Tracer("learner", self.spec)
+        self.tracer.instant("run", **facts(plan.cfg, plan))
+
+    def end(self) -> tuple[Path | None, str | None]:
+        """Close the file, once all other processes have ended: where it is, and what went wrong with it."""
+        if self.spec is None:
+            return None, self._lost and f"the trace could not be written: {self._lost}"
+        try:
+            path = end_trace(self._run_dir)
+        except OSError as error:
+            return None, f"the trace could not be written, or was removed: {error.strerror or error}"
+        lost = self.tracer.lost
+        return path, lost and f"the trace is cut: {lost}"
+
+
+def facts(cfg: TrainConfig, plan: Plan) -> dict[str, object]:
+    """What the report needs to turn ticks into speeds and to name what is slow."""
+    return {
+        "env": cfg.env.env,
+        "algo": cfg.algo,
+        "device": plan.device.type,
+        "num_envs": cfg.env.num_envs,
+        "steps_per_tick": cfg.pacing.steps_per_tick,
+        "utd": cfg.pacing.utd,
+        "batch_size": cfg.replay.batch_size,
+        "total_ticks": plan.schedule.total_ticks,
+        "serial": cfg.serial,
+    }
+
+
+class RunTiming:
+    """What the ticks of a run took, for its last lines; costs the loop a microsecond a tick.
+
+    Args:
+        tracer: the learner's.
+        stats: the collector's.
+        plan: of the run.
+    """
+
+    def __init__(self, tracer: Tracer, stats: CollectorStats, plan: Plan) -> None:
+        self._tracer = tracer
+        self._stats = stats
+        self._plan = plan
+        self._times = TickTimes()
+        self._tick = 0
+        self._start: dict[str, dict[str, float]] = {}
+        self._end: dict[str, dict[str, float]] = {}
+
+    def start(self, tick: int) -> None:
+        """The tick after this one begins."""
+        self._times.start()
+        self._start = self._seconds(tick)
+
+    def tick_done(self, tick: int) -> None:
+        """A tick ends."""
+        self._tick = tick
+        self._times.tick()
+
+    def stop(self) -> None:
+        """No tick follows; what takes time from now on belongs to none. The first call counts."""
+        self._end = self._end or self._seconds(self._tick)
+
+    def lines(self) -> list[str]:
+        """The summary; empty if there was no tick."""
+        stats, wall_s = self._times.stats(), self._times.seconds
+        if stats is None:
+            return []
+        self.stop()
+        split = {
+            role: shares({name: end - self._start[role].get(name, 0.0) for name, end in seconds.items()}, wall_s)
+            for role, seconds in self._end.items()
+        }
+        steps_per_s = stats.n / wall_s * self._plan.schedule.chunk_rows
+        updates_per_s = steps_per_s * float(self._plan.schedule.utd)
+        return timing_lines(Timing(stats, steps_per_s, updates_per_s, split, self._plan.cfg.serial))
+
+    def _seconds(self, tick: int) -> dict[str, dict[str, float]]:
+        totals_ns = self._tracer.totals_ns
+        learner = {name: totals_ns.get(name, 0) / 1e9 for name in TIMED}
+        return {"learner": learner, "collector-0": dict(self._stats.totals(tick).seconds)}
+
+
+class Gauges(Protocol):
+    """Counter tracks of the learner."""
+
+    def sample(self, packed: Packed) -> None:
+        """The tick of this batch has ended."""
+
+
+class NoGauges:
+    """Tracing is off."""
+
+    def sample(self, packed: Packed) -> None:
+        """Nothing."""
+
+
+class TracedGauges:
+    """Ring fill, slots, policy lag and row age, ten times a second."""
+
+    def __init__(self, tracer: Tracer, shared: Shared) -> None:
+        self._tracer = tracer
+        self._shared = shared
+        self._due = EverySeconds(GAUGES_S)
+
+    def sample(self, packed: Packed) -> None:
+        """See ``Gauges``; rows of uniform random actions count as version 0."""
+        if not self._due.due():
+            return
+        shared, ring, trace, tick = self._shared, self._shared.ring, self._tracer, packed.tick
+        newest = int(ring.versions_of(np.array([packed.watermark - 1]))[0])
+        trace.counter("ring rows", rows=ring.cursor - ring.oldest)
+        trace.counter("slots ready", slots=int(shared.counters["finished"] > tick))
+        trace.counter("policy lag", versions=tick - 1 - max(newest, 0))
+        if packed.versions.size:
+            trace.counter("row age", versions=float(tick - 1 - np.maximum(packed.versions, 0).mean()))
+
+
+def make_gauges(trace: RunTrace, shared: Shared) -> Gauges:
+    """Those of a run."""
+    return TracedGauges(trace.tracer, shared) if trace.spec else NoGauges()
