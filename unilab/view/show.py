@@ -19,7 +19,7 @@ from unilab.errors import EnvError, Stopped
 from unilab.interrupt import Interrupt
 from unilab.restore import load_policy
 from unilab.spec import EnvSpec
-from unilab.view.acting import Act, RandomActions, which_checkpoint
+from unilab.view.acting import Act, RandomActions
 from unilab.view.clock import Clock
 from unilab.view.gl import choose_gl
 from unilab.view.grid import Grid
@@ -27,6 +27,7 @@ from unilab.view.options import ViewOptions
 from unilab.view.painter import Painter, painter_module
 from unilab.view.still import save_png
 from unilab.view.video import open_video, require_encoder
+from unilab.which_checkpoint import which_checkpoint
 
 _IMAGE_STEPS = 20
 _VIDEO_S = 10
