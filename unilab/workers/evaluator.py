@@ -15,7 +15,7 @@ from unilab.algos.registry import make_policy
 from unilab.envs.bad_values import OnNan, make_rule
 from unilab.envs.base import closing_env
 from unilab.envs.registry import EnvConfig, make_env
-from unilab.envs.rollout import EpisodeResults, evaluate
+from unilab.envs.rollout import EpisodeResults, RemembersEnds, evaluate
 from unilab.shm import Counters
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
@@ -37,6 +37,7 @@ class EvaluationJob:
     threads: int
     on_nan: OnNan
     log_dir: Path | None  # of a simulator's own log
+    stochastic: bool = False  # act with the exploration noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,9 @@ class EvaluationResult:
 
 
 def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> EvaluationResult:
-    """Play ``job.episodes`` episodes with the deterministic policy, on evaluation seeds of the run.
+    """Play ``job.episodes`` episodes on evaluation seeds of the run.
+
+    Whoever evaluates calls this, in whatever process, which is why all get the same returns.
 
     Args:
         job: what to evaluate.
@@ -69,9 +72,10 @@ def run_evaluation(job: EvaluationJob, round_done: Callable[[], None]) -> Evalua
     cfg = replace(job.env, num_envs=min(MAX_ENVS, job.episodes))
     made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
     with closing_env(made) as env:
+        watched = RemembersEnds(env)
         episodes = evaluate(
-            env,
-            policy.act,
+            watched,
+            (lambda obs: policy.explore(obs, watched.ended)) if job.stochastic else policy.act,
             job.episodes,
             max_episode_steps=job.max_episode_steps,
             round_done=round_done,
