@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -75,7 +76,7 @@ def run_alone(folder, *words):
 
 def test_the_file_acts_as_the_run_does_one_by_one_and_together(cheetah):
     checkpoint, folder = cheetah
-    policy, _ = load_policy(checkpoint)
+    policy, _ = load_policy(Path(checkpoint))
     obs = np.random.default_rng(0).normal(0, 3, (256, 17)).astype(np.float32)
     loaded = onnxruntime.InferenceSession(folder / "policy.onnx")
 
@@ -88,7 +89,7 @@ def test_the_file_acts_as_the_run_does_one_by_one_and_together(cheetah):
 
 def test_the_example_moves_the_robot_as_the_env_does_without_unilab_or_torch(cheetah):
     checkpoint, folder = cheetah
-    policy, cfg = load_policy(checkpoint)
+    policy, cfg = load_policy(Path(checkpoint))
     env = make_env(EnvConfig(env=cfg.env.env, env_kwargs=cfg.env.env_kwargs), seed=0, role="eval")
     obs = env.reset()
     for _ in range(40):  # two seconds
@@ -173,18 +174,18 @@ def test_a_bundle_that_cannot_be_written_leaves_the_older_one(cheetah, tmp_path)
 
 
 def test_an_env_without_a_model_gets_an_example_that_asks_once_in_one_zip_file(tmp_path):
-    checkpoint = trained(tmp_path / "runs", EnvConfig(env="unilab/Toy-v0", num_envs=2))
+    checkpoint = trained(tmp_path / "runs", EnvConfig(env="Pendulum-v1", num_envs=2))
 
-    assert export_main(["--checkpoint", checkpoint, "--out", str(tmp_path / "toy.zip")]) == 0
-    with zipfile.ZipFile(tmp_path / "toy.zip") as archive:
+    assert export_main(["--checkpoint", checkpoint, "--out", str(tmp_path / "swing.zip")]) == 0
+    with zipfile.ZipFile(tmp_path / "swing.zip") as archive:
         archive.extractall(tmp_path)
 
-    policy, _ = load_policy(checkpoint)
-    about = json.loads((tmp_path / "toy/metadata.json").read_text())
-    action = policy.act({"obs": np.zeros((1, about["observation"]["dim"]), np.float32)})
-    low, high = np.array(about["action"]["low"]), np.array(about["action"]["high"])
-    assert about["model"] is about["joints"] is about["control"]["rate_hz"] is None
-    assert np.allclose(run_alone(tmp_path / "toy")["action"], (low + high) / 2 + action[0] * (high - low) / 2)
+    policy, _ = load_policy(Path(checkpoint))
+    about = json.loads((tmp_path / "swing/metadata.json").read_text())
+    action = policy.act({"obs": np.zeros((1, 3), np.float32)})
+    assert about["model"] is about["joints"] is about["nominal_pose"] is None
+    assert (about["control"]["rate_hz"], about["action"]["high"]) == (20.0, [2.0])
+    assert np.allclose(run_alone(tmp_path / "swing")["action"], 2 * action[0], atol=1e-5)
 
 
 def test_actions_are_in_the_envs_own_units_up_to_the_very_bounds():

@@ -104,6 +104,25 @@ def test_a_label_names_what_tells_curves_apart_and_nothing_else(tmp_path):
     ]
 
 
+def test_runs_of_other_versions_can_be_drawn(tmp_path):
+    """One lacks a key, which is then at its default; another has one that is not known here."""
+    older, newer = (make_run(tmp_path / name, CONFIG) for name in ("older", "newer"))
+    text = (older / "config.yaml").read_text()
+    (older / "config.yaml").write_text(text.replace("  norm_obs: false\n", ""))
+    (newer / "config.yaml").write_text(text + "colour: red\n")
+
+    runs = [(one(path), LINE) for path in (older, make_run(tmp_path / "now", replace(CONFIG, seed=2)), newer)]
+    assert [(g.label, len(g.curves)) for g in group(runs)] == [("sac, colour=None", 2), ("sac, colour=red", 1)]
+
+
+def test_a_config_that_is_none_is_named(tmp_path):
+    run = make_run(tmp_path / "r")
+    (run / "config.yaml").write_text("- 1\n")
+
+    with pytest.raises(ConfigError, match=r"config\.yaml is not a run's config"):
+        one(run)
+
+
 CURVES = [curve((0, 0, 0), (10, 1, 10), (20, 2, 20)), curve((10, 2, 30), (20, 4, 30), (40, 8, 90))]
 
 

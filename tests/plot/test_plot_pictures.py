@@ -37,13 +37,20 @@ def test_evaluations_are_drawn_where_all_runs_have_them_or_when_asked_for(runs, 
     out = ["--out", str(tmp_path / "out.svg")]
 
     assert plot_main([str(runs / "s1"), *out]) == 0
-    assert "evaluation returns of 1 runs" in capsys.readouterr().out
+    assert "evaluation returns of 1 run" in capsys.readouterr().out
     assert plot_main([str(runs), "--source", "evaluation", *out]) == 0
     said = capsys.readouterr()
-    assert "evaluation returns of 1 runs" in said.out
+    assert "evaluation returns of 1 run" in said.out
     assert f"{runs}/s0 has no two points of evaluation yet; it is left out" in said.err
     text = (tmp_path / "out.svg").read_text()
     assert text.startswith("<?xml")
+
+
+def test_a_seed_that_ended_early_is_told_because_it_cuts_the_mean(runs, tmp_path, capsys):
+    make_run(runs / "short", replace(CONFIG, seed=9), progress=ROWS[:2])
+
+    assert plot_main([str(runs), "--out", str(tmp_path / "out.png")]) == 0
+    assert "the mean ends at 400 env steps, as its shortest seed does; the longest has 1,000" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def check_parity(
     if not worst <= TOLERANCE:
         raise UnilabError(
             f"the exported policy differs from the run's by {worst:.3g} of half of an action's range, more than "
-            f"{TOLERANCE:g}, on {len(obs)} observations; nothing was written"
+            f"{TOLERANCE:g}, on {len(obs)} observations as large as {float(np.abs(obs).max()):.3g} (sums of large "
+            "numbers depend on their order: --norm-obs keeps them small); nothing was written"
         )
     return worst
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
-from unilab.config import TrainConfig, load_file
+from unilab.config import TrainConfig
+from unilab.envs.module_id import one_line
 from unilab.errors import ConfigError, UnilabError
+from unilab.replay import ReplayConfig
 
 EVALUATIONS, PROGRESS, CONFIG = "eval.jsonl", "progress.csv", "config.yaml"
 
@@ -32,7 +36,18 @@ class Run:
     """A run directory and what was run in it."""
 
     path: Path
-    cfg: TrainConfig
+    config: Mapping[str, Any]  # as it is in the file: runs of other versions, with other keys, can be drawn too
+
+    @property
+    def env(self) -> str:
+        """Its env id."""
+        return str(self.config["env"]["env"])
+
+    @property
+    def prefill(self) -> int:
+        """Env steps before learning began, but for rounding."""
+        starts, total = self.config["replay"]["learning_starts"], int(self.config["total_steps"])
+        return TrainConfig(total_steps=total, replay=ReplayConfig(learning_starts=starts)).learning_starts
 
 
 def find_runs(words: Iterable[str], log_dir: Path) -> list[Run]:
@@ -50,7 +65,16 @@ def find_runs(words: Iterable[str], log_dir: Path) -> list[Run]:
         if not files:
             raise ConfigError(f"{word}: there is no run in {folder} (no {CONFIG})")
         found |= dict.fromkeys(file.parent.resolve() for file in files)  # "latest" is a link to another of them
-    return [Run(path, load_file(path / CONFIG, TrainConfig())) for path in found]
+    return [_open(path) for path in found]
+
+
+def _open(path: Path) -> Run:
+    try:
+        run = Run(path, yaml.safe_load((path / CONFIG).read_text()))
+        run.env, run.prefill, run.config["algo"]
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path / CONFIG} is not a run's config: {one_line(error)}") from error
+    return run
 
 
 def evaluations(run: Run) -> Curve | None:
@@ -81,7 +105,7 @@ def training(run: Run) -> Curve | None:
             table = list(csv.DictReader(file))
     except OSError:
         return None
-    rows, seconds, before = [], 0.0, float(run.cfg.schedule().prefill)
+    rows, seconds, before = [], 0.0, float(run.prefill)
     for row in table:
         steps, speed, value = (_number(row.get(name)) for name in ("env_steps", "time/fps", "rollout/ep_rew_mean"))
         if math.isfinite(speed) and speed > 0 and steps > before:

@@ -77,9 +77,9 @@ def _panel(axes: Axes, groups: Sequence[Group], axis: str, kind: str) -> None:
     for k, one in enumerate(groups):
         colour = f"C{k % 10}"
         for curve in one.curves if len(one.curves) > 1 else ():
-            axes.plot(getattr(curve, axis) / divisor, curve.returns, color=colour, alpha=0.25, linewidth=0.8)
+            axes.plot(getattr(curve, axis) / divisor, curve.returns, color=colour, alpha=0.4, linewidth=0.8)
         x, middle, low, high = band(one.curves, axis, kind)
-        label = f"{one.label} ({len(one.curves)} {'seeds' if len(one.curves) > 1 else 'seed'})"
+        label = f"{one.label} ({one.seeds})"
         axes.plot(x / divisor, middle, color=colour, linewidth=1.8, label=label)
         axes.fill_between(x / divisor, low, high, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel(unit if axis == "env_steps" else f"wall time, {unit}")

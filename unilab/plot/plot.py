@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from unilab.errors import ConfigError
 from unilab.plot.curve import Curve, Run, evaluations, find_runs, training
 from unilab.plot.figure import draw, require_matplotlib
-from unilab.plot.group import group
+from unilab.plot.group import Group, group
 from unilab.plot.options import PlotOptions
 
+_SHORT = 0.9  # of the longest seed
 _READERS = {"evaluation": evaluations, "training": training}
 
 
@@ -26,8 +27,11 @@ def plot(options: PlotOptions) -> int:
     source, curves = _read(runs, options.source)
     groups = group(curves)
     draw(groups, options.out, source=source, kind=options.band, title=options.title)
-    told = "; ".join(f"{one.env}, {one.label}: {len(one.curves)} seeds" for one in groups)
-    sys.stdout.write(f"{options.out}: {source} returns of {len(curves)} runs ({told})\n")
+    for one in groups:
+        _warn_of_short(one)
+    told = "; ".join(f"{one.env}, {one.label}: {one.seeds}" for one in groups)
+    count = f"{len(curves)} runs" if len(curves) > 1 else "1 run"
+    sys.stdout.write(f"{options.out}: {source} returns of {count} ({told})\n")
     return 0
 
 
@@ -46,3 +50,13 @@ def _read(runs: Sequence[Run], wanted: str) -> tuple[str, list[tuple[Run, Curve]
             f"there is nothing to draw: no run has two points of {source} yet, the first is {runs[0].path}"
         )
     return source, there
+
+
+def _warn_of_short(one: Group) -> None:
+    """Say so where a seed that ended early cuts the mean of the others."""
+    ends = [float(curve.env_steps[-1]) for curve in one.curves]
+    if min(ends) < _SHORT * max(ends):
+        sys.stderr.write(
+            f"unilab: {one.env}, {one.label}: the mean ends at {min(ends):,.0f} env steps, as its shortest seed does; "
+            f"the longest has {max(ends):,.0f}\n"
+        )
