@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hand_made_runs import CONFIG, make_run
 from PIL import Image
-from test_plot_curves import CONFIG, make_run
 
 from unilab.cli import plot_main
 from unilab.envs.registry import EnvConfig

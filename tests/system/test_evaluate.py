@@ -71,7 +71,7 @@ def test_best_and_a_number_of_env_steps_name_other_weights(finished: tuple[Path,
     assert "--checkpoint best" in none.stderr
     earlier = min((run / "checkpoints").glob("step_*"))
     steps = int(earlier.name.removeprefix("step_"))
-    shutil.copytree(earlier, run / "best")
+    shutil.copytree(earlier, run / "best" / earlier.name)
     try:
         best, named = numbers("--run", run, "--checkpoint", "best"), numbers("--run", run, "--checkpoint", steps)
     finally:
