@@ -4,6 +4,6 @@ if __name__ == "__main__":
     # Only here: spawned workers import this file again, before their thread count is set.
     import sys
 
-    from unilab.main import train_main
+    from unilab.main import script_main
 
-    sys.exit(train_main())
+    sys.exit(script_main("train"))

@@ -3,6 +3,6 @@
 if __name__ == "__main__":
     import sys
 
-    from unilab.main import view_main
+    from unilab.main import script_main
 
-    sys.exit(view_main())
+    sys.exit(script_main("view"))

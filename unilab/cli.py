@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +49,30 @@ Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --start
 
 _USAGE = """usage: unilab train [OPTIONS]    train a policy
        unilab doctor [OPTIONS]   look at the machine, the env and the config of such a run first
+       unilab sweep [OPTIONS]    train several seeds, one after the other, and sum them up
+       unilab evaluate [OPTIONS] play episodes with a run's policy
+       unilab plot RUN ...       draw returns over env steps and wall time
        unilab view [OPTIONS]     render a run's policy, or random actions, to an MP4 or a PNG
        unilab trace-report RUN   say where the time of a run with --trace went
+       unilab export [OPTIONS]   put a run's policy into a bundle that needs neither unilab nor torch
 
-`unilab train --help` lists the options, which doctor takes too; `unilab view --help` lists the others.
+`unilab train --help` lists the options, which doctor and sweep take too; the others list theirs with `--help`.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry of the console script; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    commands = {"train": train_main, "doctor": doctor_main, "view": view_main, "trace-report": trace_report_main}
+    commands = {
+        "train": train_main,
+        "doctor": doctor_main,
+        "sweep": sweep_main,
+        "evaluate": evaluate_main,
+        "plot": plot_main,
+        "view": view_main,
+        "trace-report": trace_report_main,
+        "export": export_main,
+    }
     if words[:1] and words[0] in commands:
         return commands[words[0]](words[1:])
     if words in ([], ["-h"], ["--help"]):
@@ -84,14 +97,54 @@ def doctor_main(argv: Sequence[str]) -> int:
     return examine(cfg, options)
 
 
+# What follows imports its package only when it is called: training needs none of them.
+
+
+def sweep_main(argv: Sequence[str] | None = None) -> int:
+    """Train the seeds that the arguments name and sum them up; returns the exit code."""
+    from unilab.sweep.options import take_options as take_sweep
+    from unilab.sweep.sweep import sweep
+
+    return _carry_out(argv, lambda words: sweep(take_sweep(words, parse)))
+
+
+def evaluate_main(argv: Sequence[str] | None = None) -> int:
+    """Evaluate the policy that the arguments name; returns the exit code."""
+    from unilab.evaluate.evaluate import evaluate
+    from unilab.evaluate.options import parse as parse_evaluate
+
+    return _carry_out(argv, lambda words: evaluate(parse_evaluate(words)))
+
+
+def plot_main(argv: Sequence[str] | None = None) -> int:
+    """Draw the curves of the runs that the arguments name; returns the exit code."""
+    from unilab.plot.options import parse as parse_plot
+    from unilab.plot.plot import plot
+
+    return _carry_out(argv, lambda words: plot(parse_plot(words)))
+
+
 def view_main(argv: Sequence[str] | None = None) -> int:
     """Render what the arguments say; returns the exit code."""
-    from unilab.view.options import parse as parse_view  # only here: training needs no pictures
+    from unilab.view.options import parse as parse_view
     from unilab.view.show import view
 
+    return _carry_out(argv, lambda words: view(parse_view(words)))
+
+
+def export_main(argv: Sequence[str] | None = None) -> int:
+    """Write the bundle that the arguments describe; returns the exit code."""
+    from unilab.export.bundle import export
+    from unilab.export.options import parse as parse_export
+
+    return _carry_out(argv, lambda words: export(parse_export(words)))
+
+
+def _carry_out(argv: Sequence[str] | None, program: Callable[[list[str]], int]) -> int:
+    """Run a program beside training; what it refuses is one sentence."""
     _see_current_folder()
     try:
-        return view(parse_view(list(sys.argv[1:] if argv is None else argv)))
+        return program(list(sys.argv[1:] if argv is None else argv))
     except UnilabError as error:
         sys.stderr.write(f"unilab: {error}\n")
         return error.exit_code

@@ -17,14 +17,9 @@ def main() -> int:
     return _run("main")
 
 
-def train_main() -> int:
-    """``python scripts/train.py ...``; returns the exit code."""
-    return _run("train_main")
-
-
-def view_main() -> int:
-    """``python scripts/view.py ...``; returns the exit code."""
-    return _run("view_main")
+def script_main(command: str) -> int:
+    """``python scripts/<command>.py ...``; returns the exit code."""
+    return _run(f"{command}_main")
 
 
 def trace_report_main() -> int:

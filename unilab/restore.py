@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -11,6 +12,19 @@ from unilab.algos.registry import make_policy
 from unilab.checkpoint import load_checkpoint
 from unilab.config import TrainConfig, overlay
 from unilab.envs.registry import probe
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a checkpoint says about a policy, and the policy."""
+
+    checkpoint: Path
+    policy: Policy  # on the CPU
+    spec: PolicySpec
+    cfg: TrainConfig  # that it was trained with
+    version: int  # of the weights
+    env_steps: int  # that the run had made when it was saved
+    wall_time_s: float  # of the run until then
 
 
 def load_policy(checkpoint: Path, *, seed: int | None = None) -> tuple[Policy, TrainConfig]:
@@ -27,9 +41,23 @@ def load_policy(checkpoint: Path, *, seed: int | None = None) -> tuple[Policy, T
         ConfigError: the checkpoint cannot be read.
         EnvError: its env cannot be made here.
     """
+    restored = restore_policy(checkpoint, seed=seed)
+    return restored.policy, restored.cfg
+
+
+def restore_policy(checkpoint: Path, *, seed: int | None = None) -> Restored:
+    """As ``load_policy``, with all that the checkpoint says about it."""
     state = load_checkpoint(checkpoint)
     cfg = overlay(TrainConfig(), yaml.safe_load(state["config"]), str(checkpoint))
     spec = PolicySpec(algo=cfg.algo, env=probe(cfg.env), learner=cfg.learner, algo_config=cfg.algo_config)
     policy = make_policy(spec, seed=cfg.seed if seed is None else seed, index=0)
     policy.module.load_state_dict(state["policy"])
-    return policy, cfg
+    return Restored(
+        checkpoint=checkpoint,
+        policy=policy,
+        spec=spec,
+        cfg=cfg,
+        version=int(state["tick"]),
+        env_steps=int(state["env_steps"]),
+        wall_time_s=float(state["wall_time_s"]),
+    )

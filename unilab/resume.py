@@ -168,7 +168,7 @@ def check_changes(cfg: TrainConfig, saved: TrainConfig, allowed: Collection[str]
     Raises:
         ConfigError: names the keys, their values then and now, and what to do.
     """
-    now, then = _flat(as_plain(cfg)), _flat(as_plain(saved))
+    now, then = dotted(as_plain(cfg)), dotted(as_plain(saved))
     short = {key.rpartition(".")[2]: key for key in now}
     named = {name if name in now else short.get(name, name) for name in (n.replace("-", "_") for n in allowed)}
     if unknown := sorted(named - now.keys()):
@@ -184,10 +184,10 @@ def check_changes(cfg: TrainConfig, saved: TrainConfig, allowed: Collection[str]
     raise ConfigError(f"resume: the run was saved with other values: {told}; leave them out{way}")
 
 
-def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def dotted(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Sections as dotted keys; ``env_kwargs`` and the like stay one value."""
     flat: dict[str, Any] = {}
     for key, value in content.items():
         section = isinstance(value, Mapping) and not prefix and key != "env_kwargs"
-        flat |= _flat(value, f"{key}.") if section else {f"{prefix}{key}": value}
+        flat |= dotted(value, f"{key}.") if section else {f"{prefix}{key}": value}
     return flat

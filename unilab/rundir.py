@@ -51,6 +51,11 @@ class RunSummary:
     trace: str | None = None
 
 
+def runs_folder(root: Path, env_id: str, algo: str) -> Path:
+    """Where the runs of an env and an algorithm are."""
+    return root / env_id.rpartition(":")[2].replace("/", "-") / algo
+
+
 def create_run_dir(root: Path, env_id: str, algo: str, seed: int, name: str | None) -> Path:
     """Make ``root/<env>/<algo>/<name or time_s<seed>>`` and point ``root/latest`` at it.
 
@@ -60,7 +65,7 @@ def create_run_dir(root: Path, env_id: str, algo: str, seed: int, name: str | No
         FileExistsError: a run of this explicit name exists.
         OSError: the place cannot be written.
     """
-    parent = root / env_id.rpartition(":")[2].replace("/", "-") / algo
+    parent = runs_folder(root, env_id, algo)
     parent.mkdir(parents=True, exist_ok=True)
     base = name or f"{time.strftime('%Y%m%d-%H%M%S')}_s{seed}"
     for attempt in range(1, 1000):
@@ -103,12 +108,21 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write strict JSON through a dotted draft, so that readers never see half of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_text(json.dumps(_strict(content), indent=2, allow_nan=False) + "\n")
+        draft.write_text(json.dumps(strict_json(content), indent=2, allow_nan=False) + "\n")
         os.replace(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise
+
+
+def strict_json(value: Any) -> Any:
+    """A copy with NaN and infinities as strings: JSON has no words for them."""
+    if isinstance(value, dict):
+        return {key: strict_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict_json(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_meta(run_dir: Path, content: dict[str, Any]) -> None:
@@ -174,12 +188,3 @@ def _point_latest(root: Path, path: Path) -> None:
         draft.unlink(missing_ok=True)
         draft.symlink_to(path.relative_to(root), target_is_directory=True)
         os.replace(draft, root / "latest")
-
-
-def _strict(value: Any) -> Any:
-    """NaN and infinities as strings: JSON has no words for them."""
-    if isinstance(value, dict):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

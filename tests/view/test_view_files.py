@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unilab.draft import draft
 from unilab.errors import ConfigError, UnilabError
-from unilab.view.draft import draft
 from unilab.view.size import Size
 from unilab.view.still import fit, save_png
 from unilab.view.video import open_video, require_encoder

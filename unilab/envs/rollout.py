@@ -127,6 +127,30 @@ class EpisodeStats:
         )
 
 
+class RemembersEnds:
+    """A ``BatchEnv`` that remembers whose episodes its last step ended: noise that repeats wants to know."""
+
+    def __init__(self, env: BatchEnv) -> None:
+        self._env = env
+        self.num_envs, self.spec = env.num_envs, env.spec
+        self.ended = np.zeros(env.num_envs, np.bool_)
+
+    def reset(self) -> Groups:
+        """See ``BatchEnv``."""
+        self.ended = np.zeros(self.num_envs, np.bool_)
+        return self._env.reset()
+
+    def step(self, action: NDArray[np.float32]) -> EnvStep:
+        """See ``BatchEnv``."""
+        step = self._env.step(action)
+        self.ended = step.terminated | step.truncated
+        return step
+
+    def close(self) -> None:
+        """See ``BatchEnv``."""
+        self._env.close()
+
+
 def evaluate(
     env: BatchEnv,
     act: Callable[[Groups], NDArray[np.float32]],

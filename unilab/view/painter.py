@@ -49,8 +49,12 @@ class PainterModule(Protocol):
         """A painter of an env that was made with such a config."""
 
 
-def painter_module(cfg: EnvConfig) -> tuple[PainterModule, EnvConfig]:
+def painter_module(cfg: EnvConfig, no_gl: str | None) -> tuple[PainterModule, EnvConfig]:
     """The painters for the backend of a config, and the config with that backend, all envs in this process.
+
+    Args:
+        cfg: of the envs.
+        no_gl: why there is no OpenGL; None: there is one.
 
     Raises:
         EnvError: its envs cannot be drawn, or there is no such env.
@@ -60,4 +64,7 @@ def painter_module(cfg: EnvConfig) -> tuple[PainterModule, EnvConfig]:
     if backend not in _PAINTERS:
         raise EnvError(f"{cfg.env} cannot be rendered: {backend} envs have no pictures")
     module: PainterModule = importlib.import_module(_PAINTERS[backend])
-    return module, replace(here, backend=backend)  # type: ignore[arg-type]
+    drawn = replace(here, backend=backend)  # type: ignore[arg-type]
+    if no_gl is not None and module.needs_gl(drawn):
+        raise EnvError(no_gl)
+    return module, drawn

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from unilab.errors import EnvError, Stopped
 from unilab.interrupt import Interrupt
 from unilab.restore import load_policy
 from unilab.spec import EnvSpec
-from unilab.view.acting import Act, RandomActions, which_checkpoint
+from unilab.view.acting import Act, RandomActions
 from unilab.view.clock import Clock
 from unilab.view.gl import choose_gl
 from unilab.view.grid import Grid
@@ -27,6 +27,7 @@ from unilab.view.options import ViewOptions
 from unilab.view.painter import Painter, painter_module
 from unilab.view.still import save_png
 from unilab.view.video import open_video, require_encoder
+from unilab.which_checkpoint import which_checkpoint
 
 _IMAGE_STEPS = 20
 _VIDEO_S = 10
@@ -63,8 +64,13 @@ def view(options: ViewOptions) -> int:
     return interrupt.exit_code
 
 
-def show(options: ViewOptions, stopped: Callable[[], bool] = lambda: False) -> None:
-    """See ``view``; ``stopped`` says that the user wants it to end.
+def show(options: ViewOptions, stopped: Callable[[], bool] = lambda: False, *, tell: TextIO | None = None) -> None:
+    """See ``view``.
+
+    Args:
+        options: what to show.
+        stopped: whether the user wants it to end.
+        tell: gets a line for each file; None: standard output.
 
     Raises:
         UsageError, UnilabError: see ``view``.
@@ -75,9 +81,7 @@ def show(options: ViewOptions, stopped: Callable[[], bool] = lambda: False) -> N
     grid = Grid(options.envs, options.size)
     no_gl = choose_gl()  # before MuJoCo is imported
     subject = _subject(options)
-    painters, cfg = painter_module(subject.env)
-    if no_gl is not None and painters.needs_gl(cfg):
-        raise EnvError(no_gl)
+    painters, cfg = painter_module(subject.env, no_gl)
     cfg = painters.with_rendering(cfg, grid.tile, options.camera)
     with closing_env(make_env(cfg, seed=subject.seed, role="eval")) as env:
         if subject.trained_on is not None:
@@ -86,7 +90,7 @@ def show(options: ViewOptions, stopped: Callable[[], bool] = lambda: False) -> N
         with closing(painters.make_painter(env, grid.tile, options.camera)) as painter:
             told = _record(env, act, painter, grid, options, stopped)
     for line in told:
-        sys.stdout.write(f"{line}: {subject.name}\n")
+        (tell or sys.stdout).write(f"{line}: {subject.name}\n")
 
 
 def _record(

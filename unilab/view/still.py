@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from unilab.view.draft import draft, writing
+from unilab.draft import draft, writing
 from unilab.view.grid import Image
 from unilab.view.size import Size
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unilab.draft import draft, writing
 from unilab.errors import ConfigError
-from unilab.view.draft import draft, writing
 from unilab.view.grid import Image
 from unilab.view.size import Size
 

@@ -15,7 +15,7 @@ from unilab.algos.registry import make_policy
 from unilab.envs.bad_values import OnNan, make_rule
 from unilab.envs.base import closing_env
 from unilab.envs.registry import EnvConfig, make_env
-from unilab.envs.rollout import EpisodeResults, evaluate
+from unilab.envs.rollout import EpisodeResults, RemembersEnds, evaluate
 from unilab.errors import Stopped
 from unilab.shm import Bell, Counters, Waiter
 from unilab.telemetry.episodes import scalar_name
@@ -42,6 +42,7 @@ class EvaluationJob:
     threads: int
     on_nan: OnNan
     log_dir: Path | None  # of a simulator's own log
+    stochastic: bool = False  # act with the exploration noise
     trace: TraceSpec | None = None
 
 
@@ -64,7 +65,9 @@ class EvaluationResult:
 
 
 def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], None], trace: Tracer) -> EvaluationResult:
-    """Play ``job.episodes`` episodes with the deterministic policy, on evaluation seeds of the run.
+    """Play ``job.episodes`` episodes on evaluation seeds of the run.
+
+    Whoever evaluates calls this, in whatever process, which is why all get the same returns.
 
     Args:
         job: what to evaluate, and how.
@@ -79,9 +82,10 @@ def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], No
     with trace.span("make_envs"):
         made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
     with closing_env(made) as env, trace.span("evaluate", version=version):
+        watched = RemembersEnds(env)
         episodes = evaluate(
-            env,
-            policy.act,
+            watched,
+            (lambda obs: policy.explore(obs, watched.ended)) if job.stochastic else policy.act,
             job.episodes,
             max_episode_steps=job.max_episode_steps,
             round_done=round_done,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import mujoco
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
 from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.noise import add_normal_noise
+from unilab.envs.tasks.recipe import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,12 @@ class Ant(Task):
         if self.include_cfrc_ext_in_observation:
             parts.append(self._forces(sim, rows)[:, 6:])
         return {"obs": np.concatenate(parts, axis=1)}
+
+    def recipe(self, model: mujoco.MjModel) -> list[Part]:
+        """See ``Task``."""
+        start = 2 if self.exclude_current_positions_from_observation else 0
+        forces = [Part("cfrc_ext", 6, clip=self.contact_force_range)] if self.include_cfrc_ext_in_observation else []
+        return [Part("qpos", start), Part("qvel"), *forces]
 
     def _forces(self, sim: Sim, rows: Rows) -> Array:
         forces = sim.data["cfrc_ext"][rows]

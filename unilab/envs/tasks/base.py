@@ -16,7 +16,7 @@ All arrays are float64 and have one row per env; see ``Sim`` for what can be rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.assets import model_path
 from unilab.envs.tasks.camera import Camera
+from unilab.envs.tasks.recipe import Part
 
 Array = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
@@ -98,6 +99,13 @@ class Task:
         "obs" [k, obs_dim] always; "critic" [k, critic_dim], all that the critics see, where that is something else.
         """
         raise NotImplementedError
+
+    def recipe(self, model: mujoco.MjModel) -> Sequence[Part] | None:
+        """What ``observe`` puts together, for an exported policy to run in plain MuJoCo.
+
+        None where the actions are not the controls, or where an observation holds more than ``MjData`` does.
+        """
+        return None
 
     def dt(self, sim: Sim) -> float:
         """Seconds of one env step."""

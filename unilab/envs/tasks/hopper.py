@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import mujoco
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
 from unilab.envs.tasks.noise import add_uniform_noise
+from unilab.envs.tasks.recipe import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,11 @@ class Hopper(Task):
         """Joint positions without x, and clipped velocities."""
         start = 1 if self.exclude_current_positions_from_observation else 0
         return {"obs": np.concatenate([sim.qpos[rows, start:], np.clip(sim.qvel[rows], -10, 10)], axis=1)}
+
+    def recipe(self, model: mujoco.MjModel) -> list[Part]:
+        """See ``Task``."""
+        start = 1 if self.exclude_current_positions_from_observation else 0
+        return [Part("qpos", start), Part("qvel", clip=(-10, 10))]
 
     def _healthy(self, sim: Sim) -> NDArray[np.bool_]:
         z, angle = sim.qpos[:, 1], sim.qpos[:, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import mujoco
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
 from unilab.envs.tasks.camera import Camera
-from unilab.envs.tasks.humanoid_view import humanoid_observation
+from unilab.envs.tasks.humanoid_view import humanoid_observation, humanoid_recipe
 from unilab.envs.tasks.noise import add_uniform_noise
+from unilab.envs.tasks.recipe import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,3 +79,7 @@ class Humanoid(Task):
     def observe(self, sim: Sim, rows: Rows) -> dict[str, Array]:
         """See ``humanoid_observation``."""
         return {"obs": humanoid_observation(self, sim, rows)}
+
+    def recipe(self, model: mujoco.MjModel) -> list[Part]:
+        """See ``Task``."""
+        return humanoid_recipe(self)

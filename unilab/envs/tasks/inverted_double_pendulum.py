@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import mujoco
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
 from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.noise import add_normal_noise
+from unilab.envs.tasks.recipe import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,3 +56,13 @@ class InvertedDoublePendulum(Task):
             np.clip(sim.data["qfrc_constraint"][rows, :1], -10, 10),
         ]
         return {"obs": np.concatenate(parts, axis=1)}
+
+    def recipe(self, model: mujoco.MjModel) -> list[Part]:
+        """See ``Task``."""
+        return [
+            Part("qpos", 0, 1),
+            Part("qpos", 1, function="sin"),
+            Part("qpos", 1, function="cos"),
+            Part("qvel", clip=(-10, 10)),
+            Part("qfrc_constraint", 0, 1, clip=(-10, 10)),
+        ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import mujoco
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
 from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.noise import add_uniform_noise
+from unilab.envs.tasks.recipe import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,3 +40,7 @@ class InvertedPendulum(Task):
     def observe(self, sim: Sim, rows: Rows) -> dict[str, Array]:
         """Positions and velocities."""
         return {"obs": np.concatenate([sim.qpos[rows], sim.qvel[rows]], axis=1)}
+
+    def recipe(self, model: mujoco.MjModel) -> list[Part]:
+        """See ``Task``."""
+        return [Part("qpos"), Part("qvel")]

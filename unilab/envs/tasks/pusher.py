@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import mujoco
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
 from unilab.envs.tasks.camera import Camera
+from unilab.envs.tasks.recipe import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,11 @@ class Pusher(Task):
         """The arm's positions and velocities, then where tip, object and goal are."""
         parts = [sim.qpos[rows, :7], sim.qvel[rows, :7], *self._places(sim, rows)]
         return {"obs": np.concatenate(parts, axis=1)}
+
+    def recipe(self, model: mujoco.MjModel) -> list[Part]:
+        """See ``Task``."""
+        places = [3 * model.body(name).id for name in ("tips_arm", "object", "goal")]
+        return [Part("qpos", 0, 7), Part("qvel", 0, 7), *(Part("xpos", place, place + 3) for place in places)]
 
     def _places(self, sim: Sim, rows: Rows) -> list[Array]:
         return [sim.data["xpos"][rows, sim.model.body(name).id] for name in ("tips_arm", "object", "goal")]

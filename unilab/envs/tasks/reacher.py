@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import mujoco
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
 from unilab.envs.tasks.camera import Camera
+from unilab.envs.tasks.recipe import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,17 @@ class Reacher(Task):
             self._to_target(sim, rows)[:, :2],
         ]
         return {"obs": np.concatenate(parts, axis=1)}
+
+    def recipe(self, model: mujoco.MjModel) -> list[Part]:
+        """See ``Task``."""
+        tip, target = (3 * model.body(name).id for name in ("fingertip", "target"))
+        return [
+            Part("qpos", 0, 2, function="cos"),
+            Part("qpos", 0, 2, function="sin"),
+            Part("qpos", 2),
+            Part("qvel", 0, 2),
+            Part("xpos", tip, tip + 2, minus=target),
+        ]
 
     def _to_target(self, sim: Sim, rows: Rows) -> Array:
         xpos = sim.data["xpos"]

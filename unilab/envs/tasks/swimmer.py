@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import mujoco
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.base import Array, Outcome, Rows, Task
 from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.noise import add_uniform_noise
+from unilab.envs.tasks.recipe import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +59,8 @@ class Swimmer(Task):
         """Positions without x and y, and velocities."""
         start = 2 if self.exclude_current_positions_from_observation else 0
         return {"obs": np.concatenate([sim.qpos[rows, start:], sim.qvel[rows]], axis=1)}
+
+    def recipe(self, model: mujoco.MjModel) -> list[Part]:
+        """See ``Task``."""
+        start = 2 if self.exclude_current_positions_from_observation else 0
+        return [Part("qpos", start), Part("qvel")]
