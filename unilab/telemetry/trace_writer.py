@@ -35,6 +35,7 @@ class TraceWriter:
         """Why lines could not be written, in a few words."""
         self.full = False
         """Whether the size limit is reached."""
+        self._write()  # at once: viewers refuse a file without an event
         self._thread = threading.Thread(target=self._run, name="trace", daemon=True)
         self._thread.start()
 
