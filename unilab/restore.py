@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -11,6 +13,7 @@ from unilab.algos.registry import make_policy
 from unilab.checkpoint import load_checkpoint
 from unilab.config import TrainConfig, overlay
 from unilab.envs.registry import probe
+from unilab.spec import EnvSpec
 
 
 def load_policy(checkpoint: Path, *, seed: int | None = None) -> tuple[Policy, TrainConfig]:
@@ -29,7 +32,20 @@ def load_policy(checkpoint: Path, *, seed: int | None = None) -> tuple[Policy, T
     """
     state = load_checkpoint(checkpoint)
     cfg = overlay(TrainConfig(), yaml.safe_load(state["config"]), str(checkpoint))
-    spec = PolicySpec(algo=cfg.algo, env=probe(cfg.env), learner=cfg.learner, algo_config=cfg.algo_config)
+    return make_policy_of(cfg, probe(cfg.env), state, seed=seed), cfg
+
+
+def make_policy_of(cfg: TrainConfig, env: EnvSpec, state: Mapping[str, Any] | None, *, seed: int | None) -> Policy:
+    """The policy of a config, on the CPU.
+
+    Args:
+        cfg: of the run.
+        env: ``probe(cfg.env)``.
+        state: of a checkpoint; None: a policy that has learnt nothing yet.
+        seed: of the noise of ``policy.explore``; None: the run's.
+    """
+    spec = PolicySpec(algo=cfg.algo, env=env, learner=cfg.learner, algo_config=cfg.algo_config)
     policy = make_policy(spec, seed=cfg.seed if seed is None else seed, index=0)
-    policy.module.load_state_dict(state["policy"])
-    return policy, cfg
+    if state is not None:
+        policy.module.load_state_dict(state["policy"])
+    return policy
