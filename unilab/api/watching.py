@@ -38,7 +38,7 @@ class Watch:
         Raises:
             ConfigError: something else.
         """
-        several = callback if isinstance(callback, list | tuple) else [] if callback is None else [callback]
+        several: Sequence[Any] = callback if isinstance(callback, Sequence) else [callback] if callback else []
         for one in several:
             if not callable(one):
                 raise ConfigError(
