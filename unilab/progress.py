@@ -59,6 +59,11 @@ class Progress:
         self._prefilled = False
         self._scalars: dict[str, float] = {}
 
+    @property
+    def scalars(self) -> Mapping[str, float]:
+        """What was written last, by name; empty before the first write."""
+        return self._scalars
+
     def add_episodes(self, rows: NDArray[np.float64]) -> None:
         """Take finished episodes: env, return, length, terminated, truncated, then the env's metrics."""
         for _, reward_sum, length, terminated, truncated, *values in rows.tolist():

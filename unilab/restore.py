@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -12,6 +14,7 @@ from unilab.algos.registry import make_policy
 from unilab.checkpoint import load_checkpoint
 from unilab.config import TrainConfig, overlay
 from unilab.envs.registry import probe
+from unilab.spec import EnvSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +52,29 @@ def restore_policy(checkpoint: Path, *, seed: int | None = None) -> Restored:
     """As ``load_policy``, with all that the checkpoint says about it."""
     state = load_checkpoint(checkpoint)
     cfg = overlay(TrainConfig(), yaml.safe_load(state["config"]), str(checkpoint))
-    spec = PolicySpec(algo=cfg.algo, env=probe(cfg.env), learner=cfg.learner, algo_config=cfg.algo_config)
-    policy = make_policy(spec, seed=cfg.seed if seed is None else seed, index=0)
-    policy.module.load_state_dict(state["policy"])
+    env = probe(cfg.env)
     return Restored(
         checkpoint=checkpoint,
-        policy=policy,
-        spec=spec,
+        policy=make_policy_of(cfg, env, state, seed=seed),
+        spec=PolicySpec(algo=cfg.algo, env=env, learner=cfg.learner, algo_config=cfg.algo_config),
         cfg=cfg,
         version=int(state["tick"]),
         env_steps=int(state["env_steps"]),
         wall_time_s=float(state["wall_time_s"]),
     )
+
+
+def make_policy_of(cfg: TrainConfig, env: EnvSpec, state: Mapping[str, Any] | None, *, seed: int | None) -> Policy:
+    """The policy of a config, on the CPU.
+
+    Args:
+        cfg: of the run.
+        env: ``probe(cfg.env)``.
+        state: of a checkpoint; None: a policy that has learnt nothing yet.
+        seed: of the noise of ``policy.explore``; None: the run's.
+    """
+    spec = PolicySpec(algo=cfg.algo, env=env, learner=cfg.learner, algo_config=cfg.algo_config)
+    policy = make_policy(spec, seed=cfg.seed if seed is None else seed, index=0)
+    if state is not None:
+        policy.module.load_state_dict(state["policy"])
+    return policy

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from unilab.checkpoint import find_checkpoint, list_checkpoints, load_checkpoint, preloadable, read_meta
+from unilab.checkpoint import find_checkpoint, list_checkpoints, load_checkpoint, load_state, preloadable, read_meta
 from unilab.config import TrainConfig, as_plain, overlay
 from unilab.errors import ConfigError, nearest
 
@@ -121,14 +121,14 @@ def _names(run_dir: Path) -> tuple[str, ...]:
 
 
 def open_weights(where: Path, algo: str) -> Mapping[str, Any]:
-    """The learner's state in a run or checkpoint, for a new run that starts from its weights.
+    """The learner's state in a run, checkpoint or saved model, for a new run that starts from its weights.
 
     Raises:
         ConfigError: there is none, it cannot be read, or another algorithm made it.
     """
     if not where.exists():
         raise ConfigError(f"init_from={where} does not exist")
-    state = load_checkpoint(find_checkpoint(where.resolve(), replay=False).path)
+    state = load_state(where.resolve())
     made_by = yaml.safe_load(state["config"])["algo"]
     if made_by != algo:
         raise ConfigError(f"init_from={where} holds the networks of algo={made_by}, this run is of algo={algo}")

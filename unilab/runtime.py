@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -23,6 +22,7 @@ from unilab.envs.choice import choose
 from unilab.errors import NonFinite, ResourceError, Stopped, UnilabError, WorkerDied, machine_trouble
 from unilab.evaluating import Evaluations
 from unilab.evaluation import Evaluator, SerialEvaluator, SpawnedEvaluator
+from unilab.hooks import Hooks
 from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
 from unilab.progress import Progress
@@ -52,7 +52,7 @@ LEARNER_SPANS = ("wait_batch", "update", "publish", "save")
 
 
 @contextmanager
-def open_runtime(cfg: TrainConfig, resume: Resume | None = None) -> Iterator[Runtime]:
+def open_runtime(cfg: TrainConfig, resume: Resume | None = None, hooks: Hooks | None = None) -> Iterator[Runtime]:
     """Build a run, or go on with one; however it ends, its summary is written and nothing of it is left running.
 
     An interrupt (Ctrl-C, SIGTERM) is no error: the block ends early and the summary says so.
@@ -65,7 +65,7 @@ def open_runtime(cfg: TrainConfig, resume: Resume | None = None) -> Iterator[Run
     with run_lock(plan.run_dir):
         if resume:
             check_unchanged(resume)
-        rt = Runtime(plan)
+        rt = Runtime(plan, hooks or Hooks())
         try:
             rt.open()
             yield rt
@@ -80,18 +80,20 @@ def open_runtime(cfg: TrainConfig, resume: Resume | None = None) -> Iterator[Run
 class Runtime:
     """The parts of a run as the main loop uses them; made by ``open_runtime``."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, hooks: Hooks) -> None:
         self.plan = plan
+        self._hooks = hooks
         self.schedule = plan.schedule
         self.total_ticks = plan.schedule.total_ticks
         self.summary = RunSummary(status="failed", reason="did not start", exit_code=1)
-        self._console = open_console(sys.stdout, f"{plan.cfg.algo} on {plan.spec.env_id}, seed {plan.cfg.seed}")
+        self._console = open_console(hooks.stream, f"{plan.cfg.algo} on {plan.spec.env_id}, seed {plan.cfg.seed}")
         self._stack = ExitStack()
-        self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._kill_workers)
+        self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._end_at_once)
         self._kills: list[Callable[[], None]] = []  # of the processes of this run
         self._run_trace: RunTrace | None = None
         self._tick = 0  # last finished
         self._ready = False
+        self._enough = False  # the program around the run wants no more of it
 
     # ------------------------------------------------------------ opening
 
@@ -239,8 +241,8 @@ class Runtime:
 
     @property
     def done(self) -> bool:
-        """Whether the run ends before its last tick: interrupted, or as good as was asked for."""
-        return self.interrupted or self.evaluations.reached
+        """Whether the run ends before its last tick: interrupted, as good as was asked for, or ended by the program."""
+        return self.interrupted or self.evaluations.reached or self._enough
 
     def start(self) -> int:
         """Run the prefill, publish version 0, ask for batch 1 and grant chunk 1; returns the last finished tick.
@@ -248,6 +250,7 @@ class Runtime:
         A run that goes on starts where it stood: the next batch lies in its slot already, or its chunk is granted.
         The prefill acts without weights, so version 0 follows it: with the normaliser that the prefill has fed.
         """
+        self._hooks.opened(self.plan.run_dir)
         self._console.header(header(self.plan, self.learner.facts()))
         for warning in self.plan.warnings:
             self._console.note(f"warning: {warning}")
@@ -298,6 +301,8 @@ class Runtime:
                 self._write_progress(tick)
         self._timing.tick_done(tick)
         self.evaluations.tick_done(tick)
+        env_steps = self.schedule.watermark(tick)
+        self._enough = not self._hooks.tick_done(env_steps, self.progress.scalars, self.evaluations.last)
 
     def due_save(self, tick: int) -> bool:
         """Whether a checkpoint is due."""
@@ -332,8 +337,12 @@ class Runtime:
             self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
             self.summary.final_eval_std = result.scalars()["eval/std_reward"]
         self._say_timing()
-        stopped = f"the evaluation reached stop_at_return={self.plan.cfg.evaluation.stop_at_return}"
-        self._end("completed", stopped if self.evaluations.reached else "all env steps done", 0)
+        self._end("completed", self._why_completed(), 0)
+
+    def _why_completed(self) -> str:
+        if self.evaluations.reached:
+            return f"the evaluation reached stop_at_return={self.plan.cfg.evaluation.stop_at_return}"
+        return "the callback ended it" if self._enough else "all env steps done"
 
     def ended_by_interrupt(self, error: BaseException) -> bool:
         """Whether an error is only how an interrupt ended the run; it may have reached the collector too."""
@@ -467,9 +476,10 @@ class Runtime:
         except Exception as error:
             self._console.note(f"{what}: {type(error).__name__}: {error}")
 
-    def _kill_workers(self) -> None:
+    def _end_at_once(self) -> None:
         for kill in self._kills:
             kill()
+        self._hooks.second_interrupt()
 
     def _end_interrupted(self) -> None:
         signal = self._interrupt.signal

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from unilab.config import TrainConfig
+from unilab.hooks import Hooks
 from unilab.resume import Resume
 from unilab.rundir import RunSummary
 from unilab.runtime import open_runtime
 
 
-def train(cfg: TrainConfig, resume: Resume | None = None) -> RunSummary:
+def train(cfg: TrainConfig, resume: Resume | None = None, hooks: Hooks | None = None) -> RunSummary:
     """Run ticks until ``cfg.total_steps``: one batch, its updates, one weight publication each.
 
     Raises:
         UnilabError: the run ended early; what was learnt is saved and ``summary.json`` says why.
     """
-    with open_runtime(cfg, resume) as rt:  # shared memory, workers, telemetry; closed in reverse order
+    with open_runtime(cfg, resume, hooks) as rt:  # shared memory, workers, telemetry; closed in reverse order
         tick = rt.start()  # fresh: prefill, version 0, chunk 1 granted; resumed: where it stood
 
         while tick < rt.total_ticks and not rt.done:

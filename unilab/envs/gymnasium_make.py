@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
+from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
 
-from unilab.envs.module_id import import_module_of, one_line
+from unilab.envs.module_id import creator_in_module, import_module_of, one_line
 from unilab.envs.mujoco_log import model_warnings
 from unilab.envs.tasks import TASKS
 from unilab.errors import EnvError, nearest
@@ -27,9 +27,16 @@ def make_one(cfg: EnvConfig) -> gym.Env[Any, Any]:
     import_module_of(cfg.env)
     try:
         with _mujoco_warnings(cfg.env):
-            return gym.make(cfg.env, **{"disable_env_checker": True, **cfg.env_kwargs})
+            return gym.make(_spec_or_id(cfg.env), **{"disable_env_checker": True, **cfg.env_kwargs})
     except Exception as error:
         raise EnvError(_reason(cfg, error)) from error
+
+
+def _spec_or_id(env_id: str) -> EnvSpec | str:
+    """What gymnasium makes: a registered id as it is, a class or function of a module as if it were registered."""
+    name = env_id.rpartition(":")[2]
+    creator = None if name in gym.registry else creator_in_module(env_id)
+    return env_id if creator is None else EnvSpec(name, entry_point=creator)
 
 
 def _mujoco_warnings(env_id: str) -> AbstractContextManager[None]:
@@ -43,8 +50,9 @@ def _mujoco_warnings(env_id: str) -> AbstractContextManager[None]:
 def _reason(cfg: EnvConfig, error: Exception) -> str:
     name = cfg.env.rpartition(":")[2]
     newest = _newest_version(name)
-    if name not in gym.registry and newest is None:
-        hint = nearest(name, [*_newest_ids(), *TASKS]) or "; is it registered by a module? then use module:Id"
+    if name not in gym.registry and newest is None and isinstance(_spec_or_id(cfg.env), str):
+        known = [*_newest_ids(), *TASKS]
+        hint = nearest(name, known) or "; is it registered by a module, or a class in one? then use module:Id"
         return f"unknown env id {cfg.env!r}{hint}"
     if newest is not None and newest != name:
         return f"{cfg.env!r} is not available in gymnasium {gym.__version__}; use {newest!r} ({one_line(error)})"

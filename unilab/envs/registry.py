@@ -27,7 +27,8 @@ class EnvConfig:
     """Which env to train on, and how its copies are stepped."""
 
     env: str = "HalfCheetah-v5"
-    """Any Gymnasium id, also `module:Id`, which imports the module first; `unilab/Toy-v0` is built in."""
+    """Any Gymnasium id, also `module:Id`, which imports the module first, or the `module:Name` of an env class or of a
+    function that makes an env; `unilab/Toy-v0` is built in."""
 
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the env's constructor."""

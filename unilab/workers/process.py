@@ -7,6 +7,8 @@ are first imported, and ``torch.set_num_threads`` in the parent does not reach a
 Each worker is the leader of a process group of its own. So Ctrl-C on the terminal reaches the learner alone, and the
 helpers that an env starts can be ended together with the worker. A helper that leaves the group is still found by an
 environment variable that all descendants of a worker inherit.
+
+The main module of the program is not imported again: scripts need no ``if __name__ == "__main__"``.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import multiprocessing
 import os
 import secrets
 import signal
+import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -72,7 +76,7 @@ class Worker:
         self._mark = f"{os.getpid()}.{name}.{secrets.token_hex(8)}"
         resource_tracker.ensure_running()  # before the environment changes: it is no descendant of a worker
         variables = {variable: str(threads) for variable in _THREAD_VARIABLES} | {MARKER: self._mark}
-        with _environment(variables), _without_interrupts():
+        with _environment(variables), _without_interrupts(), _without_main():
             self._process.start()
         child_conn.close()
         self._pidfd = _open_pidfd(self._process)
@@ -189,6 +193,20 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Start a process that does not import the program's main module.
+
+    Nothing of it is needed, and a script without a main guard, run again in the child, would train in there too.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextlib.contextmanager

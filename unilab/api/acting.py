@@ -1,0 +1,109 @@
+"""Observations as the env gives them to actions as the env takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from unilab.config import TrainConfig
+from unilab.envs.base import closing_env
+from unilab.envs.choice import choose
+from unilab.envs.finite import all_finite, to_float32
+from unilab.envs.gymnasium_make import make_one
+from unilab.envs.gymnasium_spaces import ActionScale, ObsLayout, Part
+from unilab.envs.registry import probe
+from unilab.errors import ConfigError, EnvError, NonFinite, nearest
+from unilab.restore import make_policy_of
+
+
+class Acting:
+    """A policy behind the spaces of its env.
+
+    Args:
+        cfg: of the run.
+        state: of its checkpoint; None: a policy that has learnt nothing yet.
+
+    Raises:
+        EnvError: the env cannot be made here.
+        ConfigError: the networks are of another env.
+    """
+
+    def __init__(self, cfg: TrainConfig, state: Mapping[str, Any] | None) -> None:
+        self.spec = probe(cfg.env)
+        try:
+            self.policy = make_policy_of(cfg, self.spec, state, seed=None)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"these networks do not fit {cfg.env.env}: {reason}") from error
+        self._layout, self._scale = _spaces(cfg, self.spec.obs_dim, self.spec.action_low, self.spec.action_high)
+        self._parts = [part for part in self._layout.parts if part.columns.stop <= self._layout.obs_dim]
+
+    def predict(self, obs: Any, ended: Any, *, deterministic: bool) -> NDArray[Any]:
+        """The action for one observation, or the actions [n, ...] for a batch.
+
+        Args:
+            obs: of the env's observation space, or n of them; keys that only critics see may be missing.
+            ended: envs [n] whose episode has just begun; None: none has.
+            deterministic: without exploration.
+
+        Raises:
+            EnvError: another shape, or a key is missing.
+            NonFinite: the observation holds a NaN or an infinity.
+        """
+        rows, single = self._rows(obs)
+        if not all_finite(rows):
+            column = int(np.argwhere(~np.isfinite(rows))[0][1])
+            raise NonFinite(f"observation[{column}] is a NaN or an infinity")
+        groups = {"obs": rows}
+        begun = np.zeros(len(rows), np.bool_) if ended is None else np.asarray(ended, np.bool_).reshape(len(rows))
+        normal = self.policy.act(groups) if deterministic else self.policy.explore(groups, begun)
+        action = self._scale(normal, 0, 0)
+        return action[0] if single else action
+
+    def _rows(self, obs: Any) -> tuple[NDArray[np.float32], bool]:
+        """Observations as [n, obs_dim], and whether it was a single one."""
+        values = [(part, _value(obs, part)) for part in self._parts]
+        lead = {_lead(part, value) for part, value in values}
+        if len(lead) > 1:
+            raise EnvError(f"the observation's parts have different batch shapes: {sorted(lead)}")
+        single = lead == {()}
+        rows = self._layout.empty(1 if single else lead.pop()[0])
+        for part, value in values:
+            rows[:, part.columns] = value.reshape(len(rows), -1)
+        return to_float32(np.ascontiguousarray(rows[:, : self._layout.obs_dim])), single
+
+
+def _value(obs: Any, part: Part) -> NDArray[Any]:
+    if part.key is None:
+        return np.asarray(obs)
+    if not isinstance(obs, Mapping):
+        raise EnvError(f"the observation is {type(obs).__name__}, the env's is a Dict with {part.key!r}")
+    if part.key not in obs:
+        raise EnvError(f"the observation has no key {part.key!r}{nearest(part.key, map(str, obs))}")
+    return np.asarray(obs[part.key])
+
+
+def _lead(part: Part, value: NDArray[Any]) -> tuple[int, ...]:
+    """() for one observation, (n,) for a batch."""
+    lead = value.shape[: value.ndim - len(part.shape)]
+    if value.ndim < len(part.shape) or len(lead) > 1 or value.shape[len(lead) :] != part.shape:
+        what = "the observation" if part.key is None else f"the observation's key {part.key!r}"
+        raise EnvError(f"{what} has shape {value.shape}; it must be {part.shape}, or n of them: (n, ...)")
+    return lead
+
+
+def _spaces(
+    cfg: TrainConfig, obs_dim: int, low: tuple[float, ...], high: tuple[float, ...]
+) -> tuple[ObsLayout, ActionScale]:
+    """How observations are laid out and actions scaled; Gymnasium's envs have shapes of their own, ours are flat."""
+    env = cfg.env
+    if choose(env).name != "gymnasium":
+        bounds = Box(np.array(low, np.float32), np.array(high, np.float32), dtype=np.float32)
+        return ObsLayout(env.env, Box(-np.inf, np.inf, (obs_dim,))), ActionScale(env.env, bounds)
+    with closing_env(make_one(env)) as made:
+        layout = ObsLayout(env.env, made.observation_space, env.critic_keys)
+        return layout, ActionScale(env.env, made.action_space, env.action_bound)
