@@ -65,6 +65,7 @@ def test_a_fresh_process_gets_the_returns_of_the_run_bit_for_bit(finished: tuple
 
 def test_best_and_a_number_of_env_steps_name_other_weights(finished: tuple[Path, RunSummary]) -> None:
     run, _ = finished
+    (run / "best").rename(run / "aside")
     none = evaluate("--run", run, "--checkpoint", "best")
     assert none.returncode == 2
     assert none.stderr.count("\n") == 1
@@ -76,6 +77,7 @@ def test_best_and_a_number_of_env_steps_name_other_weights(finished: tuple[Path,
         best, named = numbers("--run", run, "--checkpoint", "best"), numbers("--run", run, "--checkpoint", steps)
     finally:
         shutil.rmtree(run / "best")
+        (run / "aside").rename(run / "best")
 
     assert best.pop("checkpoint") != named.pop("checkpoint")
     assert best == named

@@ -126,7 +126,7 @@ def test_the_times_are_named_after_what_was_done(rig, threaded):
     pipeline.prefetch(1)
     pipeline.take(1)
 
-    assert set(rig.trace.take_totals()) == {"wait_batch", "copy"}
+    assert set(rig.trace.take_totals()) == {"prefetch", "wait_batch", "copy"}
 
 
 class Watching(CpuCopier):
