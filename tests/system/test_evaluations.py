@@ -162,7 +162,7 @@ def test_a_killed_evaluator_ends_the_run_and_is_named(start: Start) -> None:
     assert time.monotonic() - killed < 10
     assert "evaluator-0" in program.text.splitlines()[-1]
     assert "signal 9" in program.text
-    assert not program.descendants()
+    assert program.left_over() == []
 
 
 @pytest.mark.parametrize("words", [{"eval_at_start": True}, {"stop_at_return": 0.0}])
