@@ -15,7 +15,7 @@ from typing import Any
 from unilab.algos.base import Learner
 from unilab.checkpoint import Checkpoints, list_checkpoints, read_meta, steps_of
 from unilab.errors import ConfigError, WaitTimeout
-from unilab.evaluation import Evaluator
+from unilab.evaluators import Evaluator
 from unilab.preflight import Plan
 from unilab.run_state import learnt
 from unilab.telemetry.every import Every
@@ -143,7 +143,9 @@ class Evaluations:
         scalars, env_steps = result.scalars(), int(state["env_steps"])
         mean = scalars["eval/mean_reward"]
         self._report(env_steps, scalars)
-        self._log.write(env_steps, _record(result, state["wall_time_s"]))
+        finite = {name: value for name, value in scalars.items() if math.isfinite(value)}
+        record = {"wall_time_s": state["wall_time_s"], **result.record(), "scalars": finite}
+        self._log.write(env_steps, record)
         if result.episodes.cut:
             self._note(
                 f"{result.episodes.cut} evaluation episodes did not end within "
@@ -169,20 +171,3 @@ class Evaluations:
             except ConfigError as error:
                 self._note(f"best: {error}")
         return best
-
-
-def _record(result: EvaluationResult, wall_time_s: float) -> dict[str, Any]:
-    scalars, episodes = result.scalars(), result.episodes
-    success = scalars.get("eval/success_rate", math.nan)
-    return {
-        "version": result.version,
-        "wall_time_s": round(wall_time_s, 3),
-        "mean_reward": scalars["eval/mean_reward"],
-        "std_reward": scalars["eval/std_reward"],
-        "mean_ep_length": scalars["eval/mean_ep_length"],
-        "success_rate": success if math.isfinite(success) else None,
-        "episodes": len(episodes.returns),
-        "returns": episodes.returns.tolist(),
-        "lengths": episodes.lengths.tolist(),
-        "scalars": {name: value for name, value in scalars.items() if math.isfinite(value)},
-    }

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from unilab.restore import Restored
 from unilab.workers import EvaluationResult
 
-_SUCCESS = ("is_success", "success")
-
 
 def as_json(restored: Restored, result: EvaluationResult) -> dict[str, Any]:
     """The keys of ``eval.jsonl``, and where the weights come from."""
-    episodes, scalars = result.episodes, result.scalars()
-    rates = [episodes.metrics[name] for name in _SUCCESS if name in episodes.metrics]
     return {
         "env_steps": restored.env_steps,
-        "version": restored.version,
         "wall_time_s": restored.wall_time_s,
-        "mean_reward": scalars["eval/mean_reward"],
-        "std_reward": scalars["eval/std_reward"],
-        "mean_ep_length": scalars["eval/mean_ep_length"],
-        "success_rate": next((rate for rate in rates if math.isfinite(rate)), None),
-        "episodes": len(episodes.returns),
-        "returns": episodes.returns.tolist(),
-        "lengths": episodes.lengths.tolist(),
+        **result.record(),
         "checkpoint": str(restored.checkpoint),
         "env": restored.cfg.env.env,
         "algo": restored.cfg.algo,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,7 +21,7 @@ from unilab.envs.rollout import EpisodeResults, RemembersEnds, evaluate
 from unilab.errors import Stopped
 from unilab.shm import Bell, Counters, Waiter
 from unilab.telemetry.episodes import scalar_name
-from unilab.telemetry.trace import Tracer, TraceSpec
+from unilab.telemetry.trace import OUTSIDE, Tracer, TraceSpec
 from unilab.weights import FlatState, WeightBlock, WeightReader
 from unilab.workers.child import Link
 
@@ -63,6 +65,21 @@ class EvaluationResult:
             **{f"eval/{scalar_name(name)}": value for name, value in episodes.metrics.items()},
         }
 
+    def record(self) -> dict[str, Any]:
+        """The evaluation as JSON values, every episode included; returns in env units, lengths in steps."""
+        scalars, episodes = self.scalars(), self.episodes
+        success = scalars.get("eval/success_rate", math.nan)
+        return {
+            "version": self.version,
+            "mean_reward": scalars["eval/mean_reward"],
+            "std_reward": scalars["eval/std_reward"],
+            "mean_ep_length": scalars["eval/mean_ep_length"],
+            "success_rate": success if math.isfinite(success) else None,
+            "episodes": len(episodes.returns),
+            "returns": episodes.returns.tolist(),
+            "lengths": episodes.lengths.tolist(),
+        }
+
 
 def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], None], trace: Tracer) -> EvaluationResult:
     """Play ``job.episodes`` episodes on evaluation seeds of the run.
@@ -73,7 +90,7 @@ def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], No
         job: what to evaluate, and how.
         version: of the weights, which the job's block holds.
         round_done: called after each step of all envs.
-        trace: spans ``fetch``, ``make_envs``, ``evaluate``, ``act``, ``env_step``.
+        trace: spans ``fetch``, ``make_envs``, ``evaluate``; ``act`` and ``env_step`` where that tick is recorded.
     """
     policy = make_policy(job.policy, seed=job.seed, index=0)
     with trace.span("fetch", version=version):
@@ -83,6 +100,7 @@ def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], No
         made = make_env(cfg, seed=job.seed, role="eval", spec=job.policy.env, threads=job.threads, log_dir=job.log_dir)
     with closing_env(made) as env, trace.span("evaluate", version=version):
         watched = RemembersEnds(env)
+        trace.at(version)
         episodes = evaluate(
             watched,
             (lambda obs: policy.explore(obs, watched.ended)) if job.stochastic else policy.act,
@@ -92,6 +110,7 @@ def run_evaluation(job: EvaluationJob, version: int, round_done: Callable[[], No
             on_bad=make_rule(job.on_nan, env, 0, _say),
             span=trace.span,
         )
+        trace.at(OUTSIDE)
     return EvaluationResult(version, episodes)
 
 
