@@ -21,7 +21,7 @@ from unilab.digest import digest
 from unilab.envs.choice import choose
 from unilab.errors import NonFinite, ResourceError, Stopped, UnilabError, WorkerDied, machine_trouble
 from unilab.evaluating import Evaluations
-from unilab.evaluation import Evaluator, SerialEvaluator, SpawnedEvaluator
+from unilab.evaluators import Evaluator, SerialEvaluator, SpawnedEvaluator
 from unilab.hooks import Hooks
 from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
@@ -465,7 +465,7 @@ class Runtime:
         )
 
     def _say_timing(self) -> None:
-        if lines := self._timing.lines():
+        if self._ready and (lines := self._timing.lines()):
             self._console.note("\n".join(lines))
 
     @contextlib.contextmanager
