@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,8 @@ class Checkpoints:
         if rows[0] > rows[1]:
             raise ValueError(f"rows [{rows[0]}, {rows[1]}) end before they begin")
         self._needed_from = rows[0] if self._ring else math.inf
-        self._thread = threading.Thread(
-            target=self._run, args=(env_steps, state, meta, rows, as_of_s), name="checkpoint"
-        )
+        save = partial(self._save, env_steps, state, meta, rows, as_of_s)
+        self._thread = threading.Thread(target=self._run, args=(env_steps, save), name="checkpoint")
         try:
             self._thread.start()
         except RuntimeError as error:  # no thread to be had
@@ -105,16 +105,9 @@ class Checkpoints:
         """Let the running save end; the ring may be freed afterwards."""
         self.wait()
 
-    def _run(
-        self,
-        env_steps: int,
-        state: Mapping[str, Any],
-        meta: Mapping[str, Any],
-        rows: tuple[int, int],
-        as_of_s: float | None,
-    ) -> None:
+    def _run(self, env_steps: int, save: Callable[[], None]) -> None:
         try:
-            self._save(env_steps, state, meta, rows, as_of_s)
+            save()
         except Exception as error:
             sweep(self.directory)
             self._failed(env_steps, error)
