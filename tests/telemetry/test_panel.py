@@ -144,9 +144,7 @@ def test_what_workers_print_is_shown_above_it_in_whole_lines(panel, stream, tmp_
     assert stream.getvalue().count("one [b]") == 1
     assert "line 49" in stream.getvalue()
     assert "line 5\n" not in stream.getvalue()
-    assert f"(41 more lines of workers are in {log})" in stream.getvalue().replace("\n", "").replace("\r", "") or (
-        "41 more lines" in stream.getvalue()
-    )
+    assert f"(41 more lines of workers are in {log})" in stream.getvalue()
 
 
 def test_what_an_earlier_start_left_is_not_shown_again(stream, tmp_path):
