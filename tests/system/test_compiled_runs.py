@@ -6,12 +6,15 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import torch
 
 from test_lockstep import config, digests
 from test_resume import go_on, run_of
+from unilab.algos.compiled import no_compiler
 from unilab.train import train
 
 
+@pytest.mark.skipif(no_compiler(torch.device("cpu")) is not None, reason="there is no C++ compiler")
 def test_compiled_updates_give_the_same_bits_in_one_process_in_two_and_in_a_run_that_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
