@@ -70,7 +70,7 @@ class Plan:
     @cached_property
     def layout(self) -> RowLayout:
         """Columns of the replay's rows."""
-        return row_layout(self.spec)
+        return row_layout(self.cfg, self.spec)
 
     @property
     def policy(self) -> PolicySpec:
@@ -127,12 +127,12 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     warnings = warnings_of(machine_findings(cfg, threads, device))
     spec = _probe(cfg)
     check_run_memory(cfg, spec)
-    warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(spec)))
+    warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(cfg, spec)))
     if resume:
         check_resume(cfg, resume)
         return Plan(cfg, spec, device, threads, compute, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
-    preload = open_replay(cfg.replay_from, cfg.env.env, row_layout(spec).width) if cfg.replay_from else None
+    preload = open_replay(cfg.replay_from, cfg, row_layout(cfg, spec).width) if cfg.replay_from else None
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
@@ -189,19 +189,22 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def row_layout(spec: EnvSpec) -> RowLayout:
-    """Columns of the env's rows."""
-    return RowLayout(spec.obs_dim, spec.action_dim, spec.critic_dim)
+def row_layout(cfg: TrainConfig, spec: EnvSpec) -> RowLayout:
+    """Columns of the run's rows."""
+    return RowLayout(spec.obs_dim, spec.action_dim, spec.critic_dim, cfg.learner.n_step)
 
 
-def row_bytes(spec: EnvSpec) -> int:
+def row_bytes(cfg: TrainConfig, spec: EnvSpec) -> int:
     """Bytes of a row in the ring, its policy version included."""
-    return row_layout(spec).width * 4 + 8
+    return row_layout(cfg, spec).width * 4 + 8
 
 
-def episode_capacity(schedule: Schedule) -> int:
-    """Episodes that can end before the learner looks: one a row in the prefill and two chunks."""
-    return schedule.prefill + 2 * schedule.chunk_rows
+def episode_capacity(schedule: Schedule, n_step: int) -> int:
+    """Episodes that can end before the learner looks: one an env step in the prefill and two chunks.
+
+    A collector that begins, or replaces another, does ``n_step - 1`` rounds more.
+    """
+    return schedule.prefill + 2 * schedule.chunk_rows + 3 * (n_step - 1) * schedule.num_envs
 
 
 def slot_rows(cfg: TrainConfig) -> int:
@@ -211,19 +214,19 @@ def slot_rows(cfg: TrainConfig) -> int:
 
 def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
     """Bytes of the large parts of a run."""
-    schedule, layout = cfg.schedule(), row_layout(spec)
+    schedule, layout = cfg.schedule(), row_layout(cfg, spec)
     return {
         "ring": Ring.required_bytes(cfg.replay.buffer_size, layout),
         "host slots": HostSlots.required_bytes(SLOTS, slot_rows(cfg), layout),
         "statistics": CollectorStats.required_bytes(
-            episode_capacity(schedule), len(EPISODE_COLUMNS) + len(spec.metric_names)
+            episode_capacity(schedule, cfg.learner.n_step), len(EPISODE_COLUMNS) + len(spec.metric_names)
         ),
     }
 
 
 def check_run_memory(cfg: TrainConfig, spec: EnvSpec) -> None:
     """Refuse a run that does not fit into memory; see ``budget.check_memory``."""
-    check_memory(memory_needs(cfg, spec), row_bytes=row_bytes(spec), buffer_size=cfg.replay.buffer_size)
+    check_memory(memory_needs(cfg, spec), row_bytes=row_bytes(cfg, spec), buffer_size=cfg.replay.buffer_size)
 
 
 def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
