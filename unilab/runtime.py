@@ -63,11 +63,12 @@ def open_runtime(cfg: TrainConfig, resume: Resume | None = None, hooks: Hooks | 
         UsageError: refused before a process starts or a file is written.
         UnilabError: from inside; what was learnt has been saved where that was possible.
     """
-    plan = plan_run(cfg, resume)
+    hooks = hooks or Hooks()
+    plan = plan_run(cfg, resume, hooks.deadline)
     with run_lock(plan.run_dir):
         if resume:
             check_unchanged(resume)
-        rt = Runtime(plan, hooks or Hooks())
+        rt = Runtime(plan, hooks)
         try:
             rt.open()
             yield rt
