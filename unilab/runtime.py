@@ -134,7 +134,7 @@ class Runtime:
             seed=cfg.seed,
             device=plan.device,
             total_updates=plan.schedule.updates_until(plan.schedule.total_ticks),
-            compute=replace(plan.compute, say=self._console.note),
+            compute=replace(plan.compute, say=self._console.note, stoppable=self._interrupt.breaking),
         )
         if plan.weights is not None:
             self.learner.load_weights(plan.weights)

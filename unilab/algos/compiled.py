@@ -10,12 +10,14 @@ from __future__ import annotations
 import gc
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+
+from unilab.errors import Stopped
 
 Step = Callable[..., dict[str, Tensor]]
 Precision = Literal["fp32", "bf16"]
@@ -32,6 +34,7 @@ class Compute:
     compiled: bool = False
     precision: Precision = "fp32"  # of matrix products; parameters, sums and losses are float32 in both
     say: Callable[[str], None] = _quiet  # what a user should know while it lasts
+    stoppable: Callable[[], AbstractContextManager[None]] = nullcontext  # around compiling; may raise Stopped
 
     def __str__(self) -> str:
         return f"{'compiled' if self.compiled else 'eager'}, {self.precision} products"
@@ -81,8 +84,10 @@ class _Compiled:
             self._compute.say("compiling the update; the next run finds it in a cache")
         graph = torch.compile(self._step, fullgraph=True, dynamic=False)
         try:
-            with _compiler(self._compute.precision, self._device):
+            with self._compute.stoppable(), _compiler(self._compute.precision, self._device):
                 metrics = graph(*args)
+        except Stopped:
+            raise
         except Exception as error:  # whatever a compiler may run into; nothing has been computed yet
             self._eager = True
             self._graphs.clear()
