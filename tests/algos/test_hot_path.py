@@ -10,6 +10,7 @@ from toy_learners import ALGOS, SMALL, env_spec, learner, minibatch, same_state
 NORMALISED = dataclasses.replace(SMALL, norm_obs=True)
 METRICS = {
     "sac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
+    "crossq": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
     "td3": {"actor_loss", "critic_loss", "learning_rate", "q_mean"},
 }
 

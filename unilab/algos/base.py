@@ -41,6 +41,8 @@ class LearnerConfig:
     """Critic updates per actor update, counted over the whole run."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
+    critic_hidden: tuple[int, ...] = ()
+    """Widths of the critics' hidden layers where they are others than the actor's."""
     norm_obs: bool = False
     """Normalise observations by running mean and standard deviation."""
 
@@ -58,6 +60,13 @@ class LearnerConfig:
         _require("policy_delay", self.policy_delay, self.policy_delay >= 1, "1 or more")
         good_widths = len(self.hidden) > 0 and all(width >= 1 for width in self.hidden)
         _require("hidden", self.hidden, good_widths, "one positive width a layer, for example (256, 256)")
+        good_widths = all(width >= 1 for width in self.critic_hidden)
+        _require("critic_hidden", self.critic_hidden, good_widths, "one positive width a layer, or left alone")
+
+    @property
+    def critic_widths(self) -> tuple[int, ...]:
+        """Widths of the critics' hidden layers."""
+        return self.critic_hidden or self.hidden
 
 
 def _require(name: str, value: object, holds: bool, rule: str) -> None:

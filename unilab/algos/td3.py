@@ -82,7 +82,7 @@ class TD3:
         self.policy_module: nn.Module = module.to(device)
         self._inputs = make_inputs(env, module.norm, norm_obs=cfg.norm_obs, device=device)
         self._critic = TwinCritic(
-            self._inputs.critic_dim, env.action_dim, cfg.hidden, init, layer_norm=algo.critic_layer_norm
+            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
         self._target_actor = copy.deepcopy(self._actor).requires_grad_(False)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
@@ -107,6 +107,7 @@ class TD3:
         cfg = self._cfg
         return {
             "hidden": "x".join(map(str, cfg.hidden)),
+            "critics": "x".join(map(str, cfg.critic_widths)),
             "gamma": f"{cfg.gamma:g}",
             "lr": f"{cfg.learning_rate:g}",
             "policy delay": str(cfg.policy_delay),
