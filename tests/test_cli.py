@@ -142,6 +142,7 @@ SPECIAL = {
     "env.action_bound": (["2.5"], 2.5),
     "learner.hidden": (["64", "32"], (64, 32)),
     "replay.learning_starts": (["500"], 500),
+    "replay.warmup": (["policy"], "policy"),
     "sac.ent_coef": (["0.2"], 0.2),
     "sac.target_entropy": (["-2.5"], -2.5),
     "evaluation.stop_at_return": (["-150"], -150.0),
