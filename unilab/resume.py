@@ -56,6 +56,7 @@ FIXED = frozenset(
         "learner.n_step",
         "replay.buffer_size",
         "replay.learning_starts",
+        "replay.warmup",
         "pacing.utd",
         "pacing.steps_per_tick",
     }
