@@ -14,9 +14,11 @@ import numpy as np
 import torch
 
 from unilab.algos.base import PolicySpec
+from unilab.algos.compiled import Compute
 from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget
 from unilab.checks.finding import warnings_of
 from unilab.checks.quick import machine_findings, size_findings
+from unilab.computing import pick_compute
 from unilab.config import TrainConfig, check, update_gflop
 from unilab.envs.choice import choose
 from unilab.envs.registry import probe
@@ -38,6 +40,8 @@ SLOTS = 2  # host slots: one is trained on while the other is filled
 
 _TICK_LINES, _LINE_BYTES = 13, 110  # of the trace: besides env steps and updates; of a span
 
+_AS_BEFORE = {"compiled": False, "precision": "fp32"}  # of checkpoints that do not say
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -47,6 +51,7 @@ class Plan:
     spec: EnvSpec
     device: torch.device
     threads: ThreadBudget
+    compute: Compute
     run_dir: Path
     t0_ns: int  # start of this process's part of the run on the clock of all its processes
     resume: Resume | None = None  # where the run goes on; None: it begins
@@ -65,7 +70,7 @@ class Plan:
     @cached_property
     def layout(self) -> RowLayout:
         """Columns of the replay's rows."""
-        return row_layout(self.spec)
+        return row_layout(self.cfg, self.spec)
 
     @property
     def policy(self) -> PolicySpec:
@@ -123,22 +128,25 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
     check_service(cfg.track)
     device = pick_device(cfg.device)
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
+    compute = pick_compute(cfg, device, resume.state.get("compute", _AS_BEFORE) if resume else None)
     warnings = warnings_of(machine_findings(cfg, threads, device))
     spec = look_at_env(cfg, deadline)
     check_run_memory(cfg, spec)
-    warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(spec)))
+    warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(cfg, spec)))
     if resume:
         check_resume(cfg, resume)
-        return Plan(cfg, spec, device, threads, resume.run_dir, t0_ns, resume, warnings=warnings)
+        return Plan(cfg, spec, device, threads, compute, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
-    preload = open_replay(cfg.replay_from, cfg.env.env, row_layout(spec).width) if cfg.replay_from else None
+    preload = open_replay(cfg.replay_from, cfg, row_layout(cfg, spec).width) if cfg.replay_from else None
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
         raise ConfigError(
             f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
         ) from error
-    return Plan(cfg, spec, device, threads, run_dir, t0_ns, weights=weights, preload=preload, warnings=warnings)
+    return Plan(
+        cfg, spec, device, threads, compute, run_dir, t0_ns, weights=weights, preload=preload, warnings=warnings
+    )
 
 
 def look_at_env(cfg: TrainConfig, deadline: Deadline) -> EnvSpec:
@@ -192,19 +200,22 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def row_layout(spec: EnvSpec) -> RowLayout:
-    """Columns of the env's rows."""
-    return RowLayout(spec.obs_dim, spec.action_dim, spec.critic_dim)
+def row_layout(cfg: TrainConfig, spec: EnvSpec) -> RowLayout:
+    """Columns of the run's rows."""
+    return RowLayout(spec.obs_dim, spec.action_dim, spec.critic_dim, cfg.learner.n_step)
 
 
-def row_bytes(spec: EnvSpec) -> int:
+def row_bytes(cfg: TrainConfig, spec: EnvSpec) -> int:
     """Bytes of a row in the ring, its policy version included."""
-    return row_layout(spec).width * 4 + 8
+    return row_layout(cfg, spec).width * 4 + 8
 
 
-def episode_capacity(schedule: Schedule) -> int:
-    """Episodes that can end before the learner looks: one a row in the prefill and two chunks."""
-    return schedule.prefill + 2 * schedule.chunk_rows
+def episode_capacity(schedule: Schedule, n_step: int) -> int:
+    """Episodes that can end before the learner looks: one an env step in the prefill and two chunks.
+
+    A collector that begins, or replaces another, does ``n_step - 1`` rounds more.
+    """
+    return schedule.prefill + 2 * schedule.chunk_rows + 3 * (n_step - 1) * schedule.num_envs
 
 
 def slot_rows(cfg: TrainConfig) -> int:
@@ -214,19 +225,19 @@ def slot_rows(cfg: TrainConfig) -> int:
 
 def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
     """Bytes of the large parts of a run."""
-    schedule, layout = cfg.schedule(), row_layout(spec)
+    schedule, layout = cfg.schedule(), row_layout(cfg, spec)
     return {
         "ring": Ring.required_bytes(cfg.replay.buffer_size, layout),
         "host slots": HostSlots.required_bytes(SLOTS, slot_rows(cfg), layout),
         "statistics": CollectorStats.required_bytes(
-            episode_capacity(schedule), len(EPISODE_COLUMNS) + len(spec.metric_names)
+            episode_capacity(schedule, cfg.learner.n_step), len(EPISODE_COLUMNS) + len(spec.metric_names)
         ),
     }
 
 
 def check_run_memory(cfg: TrainConfig, spec: EnvSpec) -> None:
     """Refuse a run that does not fit into memory; see ``budget.check_memory``."""
-    check_memory(memory_needs(cfg, spec), row_bytes=row_bytes(spec), buffer_size=cfg.replay.buffer_size)
+    check_memory(memory_needs(cfg, spec), row_bytes=row_bytes(cfg, spec), buffer_size=cfg.replay.buffer_size)
 
 
 def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -251,6 +262,7 @@ def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
         ("replay", f"{cfg.replay.buffer_size:,} rows of {plan.layout.width} floats, batch {cfg.replay.batch_size}"),
         ("memory", needs),
         ("device", f"{plan.device}; threads: learner {plan.threads.learner}, collector {plan.threads.collector}"),
+        ("update", str(plan.compute)),
     ]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from unilab.algos.base import Learner
+from unilab.computing import state_of
 from unilab.config import dump
 from unilab.preflight import Plan
 from unilab.progress import Progress
@@ -60,7 +61,12 @@ def gather(
 
 def learnt(plan: Plan, learner: Learner, tick: int) -> dict[str, Any]:
     """A copy of the learner after a tick, and how it came to be."""
-    return networks(learner) | {"tick": tick, "wall_time_s": plan.wall_s(), "config": dump(plan.cfg)}
+    return networks(learner) | {
+        "tick": tick,
+        "wall_time_s": plan.wall_s(),
+        "config": dump(plan.cfg),
+        "compute": state_of(plan.compute),
+    }
 
 
 def networks(learner: Learner) -> dict[str, Any]:

@@ -14,27 +14,26 @@ Source: Haarnoja et al. 2018, arXiv:1812.05905; defaults as in Stable-Baselines3
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unilab.algos.adam import Adam
+from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.compiled import Compute, prepare
+from unilab.algos.gaussian_policy import GaussianPolicy
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
+from unilab.algos.noise import learner_generator, network_generator
+from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part, load_state, load_weights, save_state
 from unilab.algos.targets import polyak, smaller, td_target, twin_loss
-from unilab.algos.temperature import make_temperature, parse_ent_coef
-from unilab.errors import ConfigError
+from unilab.algos.temperature import check_temperature, make_temperature
 from unilab.nets.actor import GaussianActor, NormalizedActor
 from unilab.nets.critic import TwinCritic
-from unilab.nets.distributions import squashed_action, squashed_sample
+from unilab.nets.distributions import squashed_sample
 from unilab.nets.normalizer import make_norm
 from unilab.spec import EnvSpec, Minibatch
 
@@ -51,10 +50,7 @@ class SACConfig:
     """Layer normalisation in the critics."""
 
     def __post_init__(self) -> None:
-        parse_ent_coef(self.ent_coef)
-        number = isinstance(self.target_entropy, int | float) and math.isfinite(self.target_entropy)
-        if self.target_entropy != "auto" and not number:
-            raise ConfigError(f"sac.target_entropy={self.target_entropy!r} must be 'auto' or a number of nats")
+        check_temperature("sac", self.ent_coef, self.target_entropy)
 
 
 class SAC:
@@ -66,30 +62,45 @@ class SAC:
         algo: SAC's own.
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
+        rate: the run's learning rate.
+        compute: how updates are computed.
     """
 
-    def __init__(self, env: EnvSpec, cfg: LearnerConfig, algo: SACConfig, *, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        env: EnvSpec,
+        cfg: LearnerConfig,
+        algo: SACConfig,
+        *,
+        seed: int,
+        device: torch.device,
+        rate: LearningRate,
+        compute: Compute,
+    ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
         self._inputs = make_inputs(env, module.norm, norm_obs=cfg.norm_obs, device=device)
         self._critic = TwinCritic(
-            self._inputs.critic_dim, env.action_dim, cfg.hidden, init, layer_norm=algo.critic_layer_norm
+            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
         self._target_entropy = -float(env.action_dim) if algo.target_entropy == "auto" else algo.target_entropy
         self._temperature = make_temperature(
             algo.ent_coef,
             target_entropy=self._target_entropy,
-            learning_rate=cfg.learning_rate,
+            rate=rate,
+            betas=cfg.adam_betas,
             device=device,
         )
 
         self._online = list(self._critic.parameters())
         self._targets = list(self._target_critic.parameters())
-        self._actor_optimizer = Adam(self._actor.parameters(), learning_rate=cfg.learning_rate)
-        self._critic_optimizer = Adam(self._critic.parameters(), learning_rate=cfg.learning_rate)
+        self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
+        self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
         self._noise = learner_generator(seed, device)
+        self._rate = rate
+        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._ent_coef = algo.ent_coef
         self.updates = 0
@@ -103,6 +114,7 @@ class SAC:
         cfg = self._cfg
         return {
             "hidden": "x".join(map(str, cfg.hidden)),
+            "critics": "x".join(map(str, cfg.critic_widths)),
             "gamma": f"{cfg.gamma:g}",
             "lr": f"{cfg.learning_rate:g}",
             "policy delay": str(cfg.policy_delay),
@@ -114,25 +126,14 @@ class SAC:
         """One update; see ``Learner``.
 
         Returns:
-            critic_loss, q_mean, ent_coef; with an actor step actor_loss too, and ent_coef_loss where the
+            learning_rate, critic_loss, q_mean, ent_coef; with an actor step actor_loss too, and ent_coef_loss where the
             temperature is learned.
         """
         self.updates += 1
-        acts = self.updates % self._cfg.policy_delay == 0
-        inputs = self._inputs(batch)
+        self._rate.at(self.updates)
         noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
-        metrics: dict[str, Tensor] = {}
-        if acts:
-            # Sampled once, for the temperature here and for the actor's own step below.
-            mean, log_std = self._actor(inputs.obs)
-            action, log_prob = squashed_sample(mean, log_std, noise[0])
-            metrics |= self._temperature.step(log_prob)
-        alpha = self._temperature.alpha()
-        metrics |= self._update_critic(batch, inputs, alpha, noise[1])
-        if acts:
-            metrics |= self._update_actor(inputs, action, log_prob, alpha)
-        polyak(self._targets, self._online, self._cfg.tau)
-        return metrics
+        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
+        return metrics | {"learning_rate": self._rate.scalar()}
 
     @torch.no_grad()
     def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
@@ -152,13 +153,28 @@ class SAC:
         """Start from what another run has learnt; see ``Learner``."""
         load_weights(self._parts(), state)
 
+    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        inputs = self._inputs(batch)
+        metrics: dict[str, Tensor] = {}
+        if acts:
+            # Sampled once, for the temperature here and for the actor's own step below.
+            mean, log_std = self._actor(inputs.obs)
+            action, log_prob = squashed_sample(mean, log_std, noise[0])
+            metrics |= self._temperature.step(log_prob)
+        alpha = self._temperature.alpha()
+        metrics |= self._update_critic(batch, inputs, alpha, noise[1])
+        if acts:
+            metrics |= self._update_actor(inputs, action, log_prob, alpha)
+        polyak(self._targets, self._online, self._cfg.tau)
+        return metrics
+
     def _update_critic(self, batch: Minibatch, inputs: Inputs, alpha: Tensor, noise: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
             mean, log_std = self._actor(inputs.next_obs)
             next_action, log_prob = squashed_sample(mean, log_std, noise)
             next_q = self._target_critic(inputs.next_critic_obs, next_action)
             next_value = soft_value(next_q, log_prob, alpha)
-            target = td_target(batch.reward, batch.terminated != 0, next_value, self._cfg.gamma)
+            target = td_target(batch.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
         loss = twin_loss(q, target)
         self._critic_optimizer.descend(loss)
@@ -192,41 +208,9 @@ def actor_loss(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
     return -soft_value(q, log_prob, alpha).mean()
 
 
-class SACPolicy:
-    """Acts with the published actor; explores by sampling its distribution.
-
-    Args:
-        spec: what to build.
-        seed: of the run.
-        index: of the collector; decides the noise.
-    """
-
-    def __init__(self, spec: PolicySpec, *, seed: int, index: int) -> None:
-        module, self._actor = _make_actor(spec.env, spec.learner, network_generator(seed))
-        self.module: nn.Module = module
-        self._norm = module.norm
-        self._noise = ExploreNoise(seed, index)
-
-    @torch.inference_mode()
-    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Sampled actions; see ``Policy``."""
-        mean, log_std = self._actor(self._norm(torch.from_numpy(obs["obs"])))
-        action: NDArray[np.float32] = squashed_action(mean, log_std, self._noise.draw(mean)).numpy()
-        return action
-
-    @torch.inference_mode()
-    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Actions at the mean; see ``Policy``."""
-        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
-        return action
-
-    def explore_state(self) -> dict[str, Tensor]:
-        """The noise stream's state; see ``Policy``."""
-        return self._noise.state()
-
-    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from ``explore_state``."""
-        self._noise.load(state)
+def sac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
+    """What a collector of SAC acts with; arguments as for ``make_policy``."""
+    return GaussianPolicy(_make_actor(spec.env, spec.learner, network_generator(seed))[0], seed=seed, index=index)
 
 
 def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, GaussianActor]:

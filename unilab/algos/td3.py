@@ -18,10 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unilab.algos.adam import Adam
+from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.compiled import Compute, prepare
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
+from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part, load_state, load_weights, save_state
 from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
 from unilab.errors import ConfigError
@@ -60,24 +62,38 @@ class TD3:
         algo: TD3's own.
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
+        rate: the run's learning rate.
+        compute: how updates are computed.
     """
 
-    def __init__(self, env: EnvSpec, cfg: LearnerConfig, algo: TD3Config, *, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        env: EnvSpec,
+        cfg: LearnerConfig,
+        algo: TD3Config,
+        *,
+        seed: int,
+        device: torch.device,
+        rate: LearningRate,
+        compute: Compute,
+    ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
         self._inputs = make_inputs(env, module.norm, norm_obs=cfg.norm_obs, device=device)
         self._critic = TwinCritic(
-            self._inputs.critic_dim, env.action_dim, cfg.hidden, init, layer_norm=algo.critic_layer_norm
+            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
         self._target_actor = copy.deepcopy(self._actor).requires_grad_(False)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
 
         self._online = [*self._actor.parameters(), *self._critic.parameters()]
         self._targets = [*self._target_actor.parameters(), *self._target_critic.parameters()]
-        self._actor_optimizer = Adam(self._actor.parameters(), learning_rate=cfg.learning_rate)
-        self._critic_optimizer = Adam(self._critic.parameters(), learning_rate=cfg.learning_rate)
+        self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
+        self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
         self._noise = learner_generator(seed, device)
+        self._rate = rate
+        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._algo = algo
         self.updates = 0
@@ -91,6 +107,7 @@ class TD3:
         cfg = self._cfg
         return {
             "hidden": "x".join(map(str, cfg.hidden)),
+            "critics": "x".join(map(str, cfg.critic_widths)),
             "gamma": f"{cfg.gamma:g}",
             "lr": f"{cfg.learning_rate:g}",
             "policy delay": str(cfg.policy_delay),
@@ -101,16 +118,13 @@ class TD3:
         """One update; see ``Learner``.
 
         Returns:
-            critic_loss and q_mean, with an actor step actor_loss too.
+            learning_rate, critic_loss and q_mean, with an actor step actor_loss too.
         """
         self.updates += 1
-        inputs = self._inputs(batch)
+        self._rate.at(self.updates)
         noise = torch.randn(batch.action.shape, generator=self._noise, device=batch.action.device)
-        metrics = self._update_critic(batch, inputs, noise)
-        if self.updates % self._cfg.policy_delay == 0:
-            metrics |= self._update_actor(inputs)
-            polyak(self._targets, self._online, self._cfg.tau)
-        return metrics
+        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
+        return metrics | {"learning_rate": self._rate.scalar()}
 
     @torch.no_grad()
     def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
@@ -130,6 +144,14 @@ class TD3:
         """Start from what another run has learnt; see ``Learner``."""
         load_weights(self._parts(), state)
 
+    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        inputs = self._inputs(batch)
+        metrics = self._update_critic(batch, inputs, noise)
+        if acts:
+            metrics |= self._update_actor(inputs)
+            polyak(self._targets, self._online, self._cfg.tau)
+        return metrics
+
     def _update_critic(self, batch: Minibatch, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
         algo = self._algo
         with torch.no_grad():
@@ -137,7 +159,7 @@ class TD3:
                 self._target_actor(inputs.next_obs), noise, scale=algo.target_noise, clip=algo.noise_clip
             )
             next_q = smaller(self._target_critic(inputs.next_critic_obs, next_action))
-            target = td_target(batch.reward, batch.terminated != 0, next_q, self._cfg.gamma)
+            target = td_target(batch.reward, batch.terminated != 0, next_q, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
         loss = 2.0 * twin_loss(q, target)
         self._critic_optimizer.descend(loss)

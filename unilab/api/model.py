@@ -45,6 +45,7 @@ class Model:
         env: another place for the env.
         seed: of every random stream.
         preset: "sb3" for Stable-Baselines3's hyperparameters; None: those of the command line.
+        size: "small" or "paper" for algorithms that have these; "auto": small on a CPU, paper on a GPU.
         verbose: 1 prints what the command line prints, 0 nothing.
         fields: every option of the command line by its name with underscores; ``unilab train --help`` lists them.
 
@@ -63,12 +64,13 @@ class Model:
         env: Any = None,
         seed: int = 0,
         preset: str | None = None,
+        size: str = "auto",
         verbose: int = 0,
         **fields: Any,
     ) -> None:
         env = _without_policy([word for word in (env_id, *more, env) if word is not None], fields)
         fields = fields | {"seed": seed} | _env_fields(env, fields)
-        self._cfg = new_config(self.algo, preset, fields)
+        self._cfg = new_config(self.algo, preset, fields, size=size)
         self._verbose = verbose
         self._allowed: frozenset[str] = frozenset()  # what may differ from the run that goes on
         self._source: Path | None = None  # where it stands: run directory, checkpoint or saved file
