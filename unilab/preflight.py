@@ -14,9 +14,11 @@ import numpy as np
 import torch
 
 from unilab.algos.base import PolicySpec
+from unilab.algos.compiled import Compute
 from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget
 from unilab.checks.finding import warnings_of
 from unilab.checks.quick import machine_findings, size_findings
+from unilab.computing import pick_compute
 from unilab.config import TrainConfig, check, update_gflop
 from unilab.envs.choice import choose
 from unilab.envs.registry import probe
@@ -38,6 +40,8 @@ SLOTS = 2  # host slots: one is trained on while the other is filled
 
 _TICK_LINES, _LINE_BYTES = 13, 110  # of the trace: besides env steps and updates; of a span
 
+_AS_BEFORE = {"compiled": False, "precision": "fp32"}  # of checkpoints that do not say
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -47,6 +51,7 @@ class Plan:
     spec: EnvSpec
     device: torch.device
     threads: ThreadBudget
+    compute: Compute
     run_dir: Path
     t0_ns: int  # start of this process's part of the run on the clock of all its processes
     resume: Resume | None = None  # where the run goes on; None: it begins
@@ -118,13 +123,14 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     check_service(cfg.track)
     device = pick_device(cfg.device)
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
+    compute = pick_compute(cfg, device, resume.state.get("compute", _AS_BEFORE) if resume else None)
     warnings = warnings_of(machine_findings(cfg, threads, device))
     spec = _probe(cfg)
     check_run_memory(cfg, spec)
     warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(spec)))
     if resume:
         check_resume(cfg, resume)
-        return Plan(cfg, spec, device, threads, resume.run_dir, t0_ns, resume, warnings=warnings)
+        return Plan(cfg, spec, device, threads, compute, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
     preload = open_replay(cfg.replay_from, cfg.env.env, row_layout(spec).width) if cfg.replay_from else None
     try:
@@ -133,7 +139,9 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
         raise ConfigError(
             f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
         ) from error
-    return Plan(cfg, spec, device, threads, run_dir, t0_ns, weights=weights, preload=preload, warnings=warnings)
+    return Plan(
+        cfg, spec, device, threads, compute, run_dir, t0_ns, weights=weights, preload=preload, warnings=warnings
+    )
 
 
 def _probe(cfg: TrainConfig) -> EnvSpec:
@@ -240,6 +248,7 @@ def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
         ("replay", f"{cfg.replay.buffer_size:,} rows of {plan.layout.width} floats, batch {cfg.replay.batch_size}"),
         ("memory", needs),
         ("device", f"{plan.device}; threads: learner {plan.threads.learner}, collector {plan.threads.collector}"),
+        ("update", str(plan.compute)),
     ]
 
 

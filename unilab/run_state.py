@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from unilab.algos.base import Learner
+from unilab.computing import state_of
 from unilab.config import dump
 from unilab.preflight import Plan
 from unilab.progress import Progress
@@ -65,6 +66,7 @@ def learnt(plan: Plan, learner: Learner, tick: int) -> dict[str, Any]:
         "updates": learner.updates,
         "wall_time_s": plan.wall_s(),
         "config": dump(plan.cfg),
+        "compute": state_of(plan.compute),
         # Copies: the entries are views of one buffer, in several dtypes, which torch.save refuses.
         "policy": {name: value.cpu().clone() for name, value in learner.policy_module.state_dict().items()},
         "learner": _on_cpu(learner.state_dict()),

@@ -6,7 +6,7 @@ import contextlib
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from unilab.assembly import collector_job, make_copier, make_pipeline, open_shar
 from unilab.budget import keep_freed_memory
 from unilab.checkpoint import preload
 from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
+from unilab.computing import state_of
 from unilab.config import TrainConfig, as_plain, dump
 from unilab.digest import digest
 from unilab.envs.choice import choose
@@ -123,14 +124,26 @@ class Runtime:
         torch.set_num_threads(plan.threads.learner)
 
         self.learner = make_learner(
-            cfg.algo, plan.spec, cfg.learner, cfg.algo_config, seed=cfg.seed, device=plan.device
+            cfg.algo,
+            plan.spec,
+            cfg.learner,
+            cfg.algo_config,
+            seed=cfg.seed,
+            device=plan.device,
+            total_updates=plan.schedule.updates_until(plan.schedule.total_ticks),
+            compute=replace(plan.compute, say=self._console.note),
         )
         if plan.weights is not None:
             self.learner.load_weights(plan.weights)
         if plan.resume:
             self.learner.load_state_dict(plan.resume.state["learner"])
         # Not before: a run that is refused to go on stays as it was.
-        about = {"device": str(plan.device), "threads": asdict(plan.threads), "backend": asdict(choose(cfg.env))}
+        about = {
+            "device": str(plan.device),
+            "threads": asdict(plan.threads),
+            "update": state_of(plan.compute),
+            "backend": asdict(choose(cfg.env)),
+        }
         try:
             (plan.run_dir / "config.yaml").write_text(dump(cfg))
             write_meta(plan.run_dir, origin() | about)

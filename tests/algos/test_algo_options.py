@@ -16,7 +16,13 @@ LEARNER_OPTIONS = {
     "policy_delay": 2,
     "hidden": (8,),
     "norm_obs": True,
+    "adam_betas": (0.5, 0.9),
+    "weight_decay": 0.5,
+    "max_grad_norm": 1e-3,
+    "lr_schedule": "linear",
+    "lr_final": 0.5,
 }
+FALLING = dataclasses.replace(SMALL, lr_schedule="cosine")  # lr_final means something here
 OPTIONS = {
     "sac": {"ent_coef": 0.2, "target_entropy": -7.0, "critic_layer_norm": True},
     "td3": {"exploration_noise": 0.3, "target_noise": 0.6, "noise_clip": 0.05, "critic_layer_norm": True},
@@ -41,10 +47,11 @@ def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
 
 @pytest.mark.parametrize(("algo", "name", "value"), CASES)
 def test_every_option_changes_something(algo, name, value):
-    cfg = dataclasses.replace(SMALL, **{name: value}) if name in LEARNER_OPTIONS else SMALL
+    base = FALLING if name == "lr_final" else SMALL
+    cfg = dataclasses.replace(base, **{name: value}) if name in LEARNER_OPTIONS else base
     options = {} if name in LEARNER_OPTIONS else {name: value}
 
-    assert outcome(algo, cfg, options) != outcome(algo, SMALL, {})
+    assert outcome(algo, cfg, options) != outcome(algo, base, {})
 
 
 def test_no_option_is_missing_from_the_tables_above():

@@ -21,7 +21,9 @@ def short_run(algo: str) -> list[dict[str, float]]:
     for seed in range(20):
         rows = minibatch(seed)
         made.observe(rows.obs, None)
-        metrics.append({name: value.item() for name, value in made.update(rows).items()})
+        told = {name: value.item() for name, value in made.update(rows).items()}
+        assert told.pop("learning_rate") == pytest.approx(CFG.learning_rate)
+        metrics.append(told)
     return metrics
 
 

@@ -9,8 +9,8 @@ from toy_learners import ALGOS, SMALL, env_spec, learner, minibatch, same_state
 
 NORMALISED = dataclasses.replace(SMALL, norm_obs=True)
 METRICS = {
-    "sac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "q_mean"},
-    "td3": {"actor_loss", "critic_loss", "q_mean"},
+    "sac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
+    "td3": {"actor_loss", "critic_loss", "learning_rate", "q_mean"},
 }
 
 

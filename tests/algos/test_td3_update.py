@@ -61,7 +61,9 @@ def test_four_updates_agree_with_a_slow_reference_on_the_same_noise():
     for seed in range(4):
         metrics = fast.update(minibatch(seed))
         expected = slow.update(minibatch(seed), torch.randn(32, 2, generator=generator))
-        assert {k: v.item() for k, v in metrics.items()} == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        assert {k: v.item() for k, v in metrics.items()} == pytest.approx(
+            {"learning_rate": 1e-3, **expected}, rel=1e-4, abs=1e-5
+        )
 
     state = fast.state_dict()
     assert close(actor_from(state["policy"], "actor.net."), slow.actor, 1e-5)

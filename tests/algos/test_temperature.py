@@ -3,14 +3,16 @@ import math
 import pytest
 import torch
 
+from unilab.algos.base import LearnerConfig
+from unilab.algos.schedule import LearningRate
 from unilab.algos.temperature import make_temperature, parse_ent_coef
 from unilab.errors import ConfigError
 
 
 def temperature(ent_coef="auto_0.5", target_entropy=-2.0, learning_rate=0.1):
-    return make_temperature(
-        ent_coef, target_entropy=target_entropy, learning_rate=learning_rate, device=torch.device("cpu")
-    )
+    device = torch.device("cpu")
+    rate = LearningRate(LearnerConfig(learning_rate=learning_rate), 0, device)
+    return make_temperature(ent_coef, target_entropy=target_entropy, rate=rate, betas=(0.9, 0.999), device=device)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
+from unilab.algos.compiled import EAGER, Compute
 from unilab.algos.registry import ALGORITHMS, make_learner, make_policy
 from unilab.spec import EnvSpec, Minibatch
 
@@ -26,10 +27,20 @@ def env_spec(obs_dim: int = 3, action_dim: int = 2, critic_dim: int = 0) -> EnvS
     )
 
 
-def learner(algo: str, cfg: LearnerConfig = SMALL, *, env: EnvSpec | None = None, seed: int = 0, **options: Any) -> Any:
-    """A learner on the CPU; ``options`` go into the algorithm's own config."""
+def learner(
+    algo: str,
+    cfg: LearnerConfig = SMALL,
+    *,
+    env: EnvSpec | None = None,
+    seed: int = 0,
+    compute: Compute = EAGER,
+    **options: Any,
+) -> Any:
+    """A learner on the CPU for a run of 10 updates; ``options`` go into the algorithm's own config."""
     config = ALGORITHMS[algo].config(**options)
-    made: Learner = make_learner(algo, env or env_spec(), cfg, config, seed=seed, device="cpu")
+    made: Learner = make_learner(
+        algo, env or env_spec(), cfg, config, seed=seed, device="cpu", total_updates=10, compute=compute
+    )
     return made
 
 

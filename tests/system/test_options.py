@@ -48,6 +48,11 @@ LEARNING = {
     "learner.policy_delay": 3,
     "learner.hidden": [8],
     "learner.norm_obs": True,
+    "learner.lr_schedule": "cosine",
+    "learner.adam_betas": [0.5, 0.9],
+    "learner.weight_decay": 0.5,
+    "learner.max_grad_norm": 1e-3,
+    "precision": "bf16",
     "replay.buffer_size": 90,
     "replay.learning_starts": 60,
     "replay.batch_size": 9,
@@ -361,6 +366,7 @@ def test_a_tracker_gets_the_scalars_too(tmp_path: Path, monkeypatch: pytest.Monk
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"env.backend", "on_nan", "track"}
+    proven |= {"learner.lr_final", "compile"}  # test_algo_options and test_compiled_runs
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.eval_episodes"}
     proven |= {"trace_ticks", "trace_cpu", "trace_mb"}
     proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,16 @@ class LearnerConfig:
     """Share of the online networks mixed into the targets at each update (TD3: actor update), in (0, 1]."""
     learning_rate: float = 3e-4
     """Adam step size of actor, critics and temperature."""
+    lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate falls over the updates of the run."""
+    lr_final: float = 0.0
+    """Learning rate at the end of the run as a share of the first, where it falls."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of Adam's first and second moment."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay of actor and critics (AdamW), per unit of learning rate."""
+    max_grad_norm: float = 0.0
+    """Longest gradient of actor and of critics, longer ones are scaled down; 0: any."""
     policy_delay: int = 1
     """Critic updates per actor update, counted over the whole run."""
     hidden: tuple[int, ...] = (256, 256)
@@ -36,6 +46,12 @@ class LearnerConfig:
         _require("gamma", self.gamma, 0.0 <= self.gamma <= 1.0, "within [0, 1]")
         _require("tau", self.tau, 0.0 < self.tau <= 1.0, "above 0 and at most 1")
         _require("learning_rate", self.learning_rate, 0.0 < self.learning_rate < math.inf, "above 0")
+        _require("lr_final", self.lr_final, 0.0 <= self.lr_final <= 1.0, "within [0, 1]")
+        useless = self.lr_schedule == "constant" and self.lr_final != 0.0
+        _require("lr_final", self.lr_final, not useless, "left alone with lr_schedule=constant, where it has no effect")
+        _require("adam_betas", self.adam_betas, all(0.0 <= b < 1.0 for b in self.adam_betas), "two numbers in [0, 1)")
+        _require("weight_decay", self.weight_decay, 0.0 <= self.weight_decay < math.inf, "0 or more")
+        _require("max_grad_norm", self.max_grad_norm, 0.0 <= self.max_grad_norm < math.inf, "0 or more")
         _require("policy_delay", self.policy_delay, self.policy_delay >= 1, "1 or more")
         good_widths = len(self.hidden) > 0 and all(width >= 1 for width in self.hidden)
         _require("hidden", self.hidden, good_widths, "one positive width a layer, for example (256, 256)")

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
+from unilab.algos.compiled import EAGER, Compute
 from unilab.algos.sac import SAC, SACConfig, SACPolicy
+from unilab.algos.schedule import LearningRate
 from unilab.algos.td3 import TD3, TD3Config, TD3Policy
 from unilab.errors import ConfigError, nearest
 from unilab.spec import EnvSpec
@@ -38,6 +40,8 @@ def make_learner(
     *,
     seed: int,
     device: torch.device | str,
+    total_updates: int = 0,
+    compute: Compute = EAGER,
 ) -> Learner:
     """Build a learner; the same arguments always give the same networks and noise.
 
@@ -48,12 +52,16 @@ def make_learner(
         algo_config: instance of ``ALGORITHMS[algo].config``.
         seed: of the run.
         device: where to learn.
+        total_updates: of the whole run, which a learning-rate schedule follows.
+        compute: whether updates are compiled, and their precision.
 
     Raises:
         ConfigError: no such algorithm, or another algorithm's config.
     """
     entry = _checked(algo, algo_config)
-    return entry.learner(env, cfg, algo_config, seed=seed, device=torch.device(device))
+    place = torch.device(device)
+    rate = LearningRate(cfg, total_updates, place)
+    return entry.learner(env, cfg, algo_config, seed=seed, device=place, rate=rate, compute=compute)
 
 
 def make_policy(spec: PolicySpec, *, seed: int, index: int) -> Policy:

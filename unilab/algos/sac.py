@@ -24,10 +24,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unilab.algos.adam import Adam
+from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.compiled import Compute, prepare
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
+from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part, load_state, load_weights, save_state
 from unilab.algos.targets import polyak, smaller, td_target, twin_loss
 from unilab.algos.temperature import make_temperature, parse_ent_coef
@@ -66,9 +68,21 @@ class SAC:
         algo: SAC's own.
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
+        rate: the run's learning rate.
+        compute: how updates are computed.
     """
 
-    def __init__(self, env: EnvSpec, cfg: LearnerConfig, algo: SACConfig, *, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        env: EnvSpec,
+        cfg: LearnerConfig,
+        algo: SACConfig,
+        *,
+        seed: int,
+        device: torch.device,
+        rate: LearningRate,
+        compute: Compute,
+    ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
@@ -81,15 +95,18 @@ class SAC:
         self._temperature = make_temperature(
             algo.ent_coef,
             target_entropy=self._target_entropy,
-            learning_rate=cfg.learning_rate,
+            rate=rate,
+            betas=cfg.adam_betas,
             device=device,
         )
 
         self._online = list(self._critic.parameters())
         self._targets = list(self._target_critic.parameters())
-        self._actor_optimizer = Adam(self._actor.parameters(), learning_rate=cfg.learning_rate)
-        self._critic_optimizer = Adam(self._critic.parameters(), learning_rate=cfg.learning_rate)
+        self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
+        self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
         self._noise = learner_generator(seed, device)
+        self._rate = rate
+        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._ent_coef = algo.ent_coef
         self.updates = 0
@@ -114,25 +131,14 @@ class SAC:
         """One update; see ``Learner``.
 
         Returns:
-            critic_loss, q_mean, ent_coef; with an actor step actor_loss too, and ent_coef_loss where the
+            learning_rate, critic_loss, q_mean, ent_coef; with an actor step actor_loss too, and ent_coef_loss where the
             temperature is learned.
         """
         self.updates += 1
-        acts = self.updates % self._cfg.policy_delay == 0
-        inputs = self._inputs(batch)
+        self._rate.at(self.updates)
         noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
-        metrics: dict[str, Tensor] = {}
-        if acts:
-            # Sampled once, for the temperature here and for the actor's own step below.
-            mean, log_std = self._actor(inputs.obs)
-            action, log_prob = squashed_sample(mean, log_std, noise[0])
-            metrics |= self._temperature.step(log_prob)
-        alpha = self._temperature.alpha()
-        metrics |= self._update_critic(batch, inputs, alpha, noise[1])
-        if acts:
-            metrics |= self._update_actor(inputs, action, log_prob, alpha)
-        polyak(self._targets, self._online, self._cfg.tau)
-        return metrics
+        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
+        return metrics | {"learning_rate": self._rate.scalar()}
 
     @torch.no_grad()
     def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
@@ -151,6 +157,21 @@ class SAC:
     def load_weights(self, state: Mapping[str, Any]) -> None:
         """Start from what another run has learnt; see ``Learner``."""
         load_weights(self._parts(), state)
+
+    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        inputs = self._inputs(batch)
+        metrics: dict[str, Tensor] = {}
+        if acts:
+            # Sampled once, for the temperature here and for the actor's own step below.
+            mean, log_std = self._actor(inputs.obs)
+            action, log_prob = squashed_sample(mean, log_std, noise[0])
+            metrics |= self._temperature.step(log_prob)
+        alpha = self._temperature.alpha()
+        metrics |= self._update_critic(batch, inputs, alpha, noise[1])
+        if acts:
+            metrics |= self._update_actor(inputs, action, log_prob, alpha)
+        polyak(self._targets, self._online, self._cfg.tau)
+        return metrics
 
     def _update_critic(self, batch: Minibatch, inputs: Inputs, alpha: Tensor, noise: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():

@@ -18,10 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unilab.algos.adam import Adam
+from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.compiled import Compute, prepare
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
+from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part, load_state, load_weights, save_state
 from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
 from unilab.errors import ConfigError
@@ -60,9 +62,21 @@ class TD3:
         algo: TD3's own.
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
+        rate: the run's learning rate.
+        compute: how updates are computed.
     """
 
-    def __init__(self, env: EnvSpec, cfg: LearnerConfig, algo: TD3Config, *, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        env: EnvSpec,
+        cfg: LearnerConfig,
+        algo: TD3Config,
+        *,
+        seed: int,
+        device: torch.device,
+        rate: LearningRate,
+        compute: Compute,
+    ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
@@ -75,9 +89,11 @@ class TD3:
 
         self._online = [*self._actor.parameters(), *self._critic.parameters()]
         self._targets = [*self._target_actor.parameters(), *self._target_critic.parameters()]
-        self._actor_optimizer = Adam(self._actor.parameters(), learning_rate=cfg.learning_rate)
-        self._critic_optimizer = Adam(self._critic.parameters(), learning_rate=cfg.learning_rate)
+        self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
+        self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
         self._noise = learner_generator(seed, device)
+        self._rate = rate
+        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._algo = algo
         self.updates = 0
@@ -101,16 +117,13 @@ class TD3:
         """One update; see ``Learner``.
 
         Returns:
-            critic_loss and q_mean, with an actor step actor_loss too.
+            learning_rate, critic_loss and q_mean, with an actor step actor_loss too.
         """
         self.updates += 1
-        inputs = self._inputs(batch)
+        self._rate.at(self.updates)
         noise = torch.randn(batch.action.shape, generator=self._noise, device=batch.action.device)
-        metrics = self._update_critic(batch, inputs, noise)
-        if self.updates % self._cfg.policy_delay == 0:
-            metrics |= self._update_actor(inputs)
-            polyak(self._targets, self._online, self._cfg.tau)
-        return metrics
+        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
+        return metrics | {"learning_rate": self._rate.scalar()}
 
     @torch.no_grad()
     def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
@@ -129,6 +142,14 @@ class TD3:
     def load_weights(self, state: Mapping[str, Any]) -> None:
         """Start from what another run has learnt; see ``Learner``."""
         load_weights(self._parts(), state)
+
+    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        inputs = self._inputs(batch)
+        metrics = self._update_critic(batch, inputs, noise)
+        if acts:
+            metrics |= self._update_actor(inputs)
+            polyak(self._targets, self._online, self._cfg.tau)
+        return metrics
 
     def _update_critic(self, batch: Minibatch, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
         algo = self._algo

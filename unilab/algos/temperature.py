@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unilab.algos.adam import Adam
+from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.errors import ConfigError
 
@@ -18,13 +19,22 @@ class LearnedTemperature:
     Args:
         initial: alpha at the start, above 0.
         target_entropy: nats, summed over action dimensions.
-        learning_rate: Adam step size.
+        rate: Adam step size.
+        betas: decay of Adam's moments.
         device: where log_alpha lies.
     """
 
-    def __init__(self, initial: float, *, target_entropy: float, learning_rate: float, device: torch.device) -> None:
+    def __init__(
+        self,
+        initial: float,
+        *,
+        target_entropy: float,
+        rate: LearningRate,
+        betas: tuple[float, float],
+        device: torch.device,
+    ) -> None:
         self._log_alpha = nn.Parameter(torch.tensor(math.log(initial), dtype=torch.float32, device=device))
-        self._optimizer = Adam([self._log_alpha], learning_rate=learning_rate)
+        self._optimizer = Adam([self._log_alpha], rate, betas=betas)
         self._target_entropy = target_entropy
         self.parts: dict[str, Part] = {
             "temperature": nn.ParameterDict({"log_alpha": self._log_alpha}),
@@ -96,10 +106,15 @@ def parse_ent_coef(value: float | str) -> tuple[bool, float]:
 
 
 def make_temperature(
-    ent_coef: float | str, *, target_entropy: float, learning_rate: float, device: torch.device
+    ent_coef: float | str,
+    *,
+    target_entropy: float,
+    rate: LearningRate,
+    betas: tuple[float, float],
+    device: torch.device,
 ) -> Temperature:
     """The temperature that ``ent_coef`` describes; see ``parse_ent_coef``."""
     learned, initial = parse_ent_coef(ent_coef)
     if learned:
-        return LearnedTemperature(initial, target_entropy=target_entropy, learning_rate=learning_rate, device=device)
+        return LearnedTemperature(initial, target_entropy=target_entropy, rate=rate, betas=betas, device=device)
     return FixedTemperature(initial, device=device)

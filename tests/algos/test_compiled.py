@@ -1,0 +1,94 @@
+"""The compiled update computes what the eager one does. Each case compiles for half a minute; caches make it less."""
+
+import dataclasses
+
+import pytest
+import torch
+from toy_learners import ALGOS, SMALL, flat, learner, minibatch, same_state
+
+from unilab.algos import compiled
+from unilab.algos.compiled import Compute, prepare
+
+CFG = dataclasses.replace(SMALL, norm_obs=True, policy_delay=2, max_grad_norm=1.0, lr_schedule="linear")
+CPU = torch.device("cpu")
+
+
+def trained(algo, compute, updates=4):
+    made = learner(algo, CFG, compute=compute)
+    metrics = []
+    for seed in range(updates):
+        rows = minibatch(seed, rows=64)
+        made.observe(rows.obs, None)
+        metrics.append(made.update(rows))
+    return made, metrics
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_a_compiled_update_is_the_eager_one_to_rounding_and_the_same_bits_each_time(algo):
+    said: list[str] = []
+    one, metrics = trained(algo, Compute(compiled=True, say=said.append))
+    same, _ = trained(algo, Compute(compiled=True))
+    eager, expected = trained(algo, Compute())
+
+    assert said == ["compiling the update; the next run finds it in a cache"]
+    assert same_state(one.state_dict(), same.state_dict())
+    got, wanted = flat(one.state_dict()), flat(eager.state_dict())
+    assert got.keys() == wanted.keys()
+    for name, value in wanted.items():
+        # Adam's second moment of a gradient near 0 divides rounding by rounding.
+        torch.testing.assert_close(got[name], value, rtol=1e-3, atol=2e-5, msg=name)
+    for ours, theirs in zip(metrics, expected, strict=True):
+        assert {k: v.item() for k, v in ours.items()} == pytest.approx({k: v.item() for k, v in theirs.items()}, 1e-4)
+
+
+def test_products_in_bfloat16_differ_by_their_rounding_and_parameters_stay_float32():
+    eager, exact = trained("sac", Compute(), 2)
+    rounded, rough = trained("sac", Compute(precision="bf16"), 2)
+
+    assert {tensor.dtype for tensor in rounded.policy_module.parameters()} == {torch.float32}
+    assert not same_state(eager.state_dict(), rounded.state_dict())
+    for name in exact[0]:
+        assert rough[0][name].dtype == torch.float32
+        assert rough[0][name].item() == pytest.approx(exact[0][name].item(), rel=0.02, abs=0.02)
+
+
+def unsupported(total):
+    torch._dynamo.graph_break()
+    return total
+
+
+def test_what_cannot_be_compiled_runs_as_it_is_and_says_why():
+    said: list[str] = []
+    total = torch.zeros(())
+
+    def step(amount, _):
+        total.add_(amount)
+        return {"total": unsupported(total).clone()}
+
+    ready = prepare(step, Compute(compiled=True, say=said.append), CPU)
+
+    assert [ready(torch.ones(()), acts)["total"].item() for acts in (True, False, True)] == [1.0, 2.0, 3.0]
+    assert said[1].startswith("the update is not compiled, it runs slower: ")
+    assert len(said) == 2
+
+
+def test_a_compiler_that_fails_costs_speed_and_not_the_run(tmp_path, monkeypatch):
+    import torch._inductor.config as inductor
+
+    said: list[str] = []
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    ready = prepare(lambda x, _: {"y": (x * 2.0).sin()}, Compute(compiled=True, say=said.append), CPU)
+
+    with inductor.patch({"cpp.cxx": ("/no/such/compiler",), "force_disable_caches": True}):
+        y = ready(torch.ones(3), True)["y"]
+
+    assert torch.equal(y, torch.full((3,), 2.0).sin())
+    assert said[1].startswith("the update is not compiled, it runs slower: ")
+    assert "/no/such/compiler" in said[1]
+
+
+def test_there_is_no_compiler_without_a_program_that_is_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert "C++ compiler" in str(compiled.no_compiler(CPU))
+    assert compiled.no_compiler(torch.device("cuda")) is None

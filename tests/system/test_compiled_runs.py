@@ -1,0 +1,41 @@
+"""Runs whose updates are compiled keep the promises of those that are not: one seed, one result."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from test_lockstep import config, digests
+from test_resume import go_on, run_of
+from unilab.train import train
+
+
+def test_compiled_updates_give_the_same_bits_in_one_process_in_two_and_in_a_run_that_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = config(tmp_path, compile="on", precision="bf16", total_steps=400)
+    settings = dataclasses.replace(settings, learner=dataclasses.replace(settings.learner, policy_delay=2))
+
+    lockstep = train(settings)
+    assert "update  compiled, bf16 products" in capsys.readouterr().out
+    serial = train(dataclasses.replace(settings, serial=True))
+    half = train(dataclasses.replace(settings, serial=True, total_steps=250))
+    gone_on = go_on(run_of(half), total_steps=400)
+    eager = train(dataclasses.replace(settings, serial=True, compile="off"))
+
+    assert digests(lockstep) == digests(serial) == digests(gone_on)
+    assert digests(eager)[0] != digests(serial)[0]
+
+
+def test_a_run_that_goes_on_computes_as_it_began_whatever_its_length_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = train(config(tmp_path, serial=True, total_steps=200))
+    monkeypatch.setattr("unilab.computing._PAYS_FROM_GFLOP", 0.0)
+
+    longer = go_on(run_of(short), total_steps=300)
+
+    assert capsys.readouterr().out.count("eager, fp32 products") == 2
+    assert longer.updates == 210

@@ -1,0 +1,146 @@
+"""An update as one compiled graph: forward passes, gradients, optimisers and targets together.
+
+Eager torch spends a third of a small update on the way between its kernels, and writes every intermediate to
+memory. Compiled, with products in bfloat16, the same update takes half the time or less (docs/tuning.md has
+figures). What runs is decided before the first update and never changes within a run: it changes the last bits.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+Step = Callable[..., dict[str, Tensor]]
+Precision = Literal["fp32", "bf16"]
+
+
+def _quiet(_: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """How updates are computed."""
+
+    compiled: bool = False
+    precision: Precision = "fp32"  # of matrix products; parameters, sums and losses are float32 in both
+    say: Callable[[str], None] = _quiet  # what a user should know while it lasts
+
+    def __str__(self) -> str:
+        return f"{'compiled' if self.compiled else 'eager'}, {self.precision} products"
+
+
+EAGER = Compute()
+
+
+def prepare(step: Step, compute: Compute, device: torch.device) -> Step:
+    """``step`` as ``compute`` asks; called for the first time, it compiles.
+
+    Args:
+        step: changes tensors in place and returns scalars. Whatever it reads but tensors, its arguments included, is
+            taken as constant or compiled for each value.
+        compute: how.
+        device: of the tensors.
+
+    Returns:
+        The same function, faster. Where it cannot be compiled it runs as it is, and ``compute.say`` says why.
+    """
+
+    def in_precision(*args: Any) -> dict[str, Tensor]:
+        with _autocast(compute.precision, device):
+            return step(*args)
+
+    return _Compiled(in_precision, compute, device) if compute.compiled else in_precision
+
+
+class _Compiled:
+    """A graph for each value of the last argument, made at its first call."""
+
+    def __init__(self, step: Step, compute: Compute, device: torch.device) -> None:
+        self._step = step
+        self._compute = compute
+        self._device = device
+        self._graphs: dict[object, Step] = {}
+        self._eager = False
+
+    def __call__(self, *args: Any) -> dict[str, Tensor]:
+        graph = self._graphs.get(args[-1])
+        return self._first(*args) if graph is None else graph(*args)
+
+    def _first(self, *args: Any) -> dict[str, Tensor]:
+        if self._eager:
+            return self._step(*args)
+        if not self._graphs:
+            self._compute.say("compiling the update; the next run finds it in a cache")
+        graph = torch.compile(self._step, fullgraph=True, dynamic=False)
+        try:
+            with _compiler(self._compute.precision, self._device):
+                metrics = graph(*args)
+        except Exception as error:  # whatever a compiler may run into; nothing has been computed yet
+            self._eager = True
+            self._graphs.clear()
+            self._compute.say(f"the update is not compiled, it runs slower: {_cause(error)}")
+            return self._step(*args)
+        self._graphs[args[-1]] = graph
+        return metrics
+
+
+def no_compiler(device: torch.device) -> str | None:
+    """Why updates cannot be compiled on this machine; None where they can."""
+    if device.type == "cpu" and not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
+        return "there is no C++ compiler (g++ or clang++)"
+    return None
+
+
+def fast_bf16(device: torch.device) -> bool:
+    """Whether products of bfloat16 have instructions of their own here."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def _autocast(precision: Precision, device: torch.device) -> Any:
+    # Without its cache of weights: they change within an update.
+    if precision == "bf16":
+        return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
+    return nullcontext()
+
+
+@contextmanager
+def _compiler(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Torch's compiler, set so that the same program always gives the same code.
+
+    One process: no pool of compile workers is left behind. On the CPU, bfloat16 products come from inductor's own
+    template, which leaves activation and casts in the product's loop (1.35 times as fast as the library on two threads,
+    slower than it in float32); the choice is not left to a measurement, which would change the bits from run to run.
+    """
+    import torch._dynamo.config as dynamo  # heavy: only where it is used
+    import torch._inductor.config as inductor
+    from torch._inductor import select_algorithm
+
+    settings: dict[str, Any] = {"compile_threads": 1}
+    if device.type == "cpu" and precision == "bf16":
+        settings |= {"max_autotune_gemm": True, "max_autotune_gemm_backends": "CPP,ATEN"}
+        select_algorithm.add_preprocessing_fn(_template_first)
+    try:
+        with dynamo.patch(trace_autograd_ops=True), inductor.patch(settings):
+            yield
+    finally:
+        select_algorithm.clear_preprocessing_fns(clear_defaults=False)
+
+
+def _template_first(choices: list[Any]) -> list[Any]:
+    return [choice for choice in choices if "CppTemplate" in type(choice).__name__][:1] or choices[:1]
+
+
+def _cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{type(error).__name__}: {lines[0]}"
