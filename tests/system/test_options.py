@@ -48,6 +48,7 @@ LEARNING = {
     "learner.policy_delay": 3,
     "learner.hidden": [8],
     "learner.norm_obs": True,
+    "learner.norm_reward": True,
     "learner.lr_schedule": "cosine",
     "learner.adam_betas": [0.5, 0.9],
     "learner.weight_decay": 0.5,
