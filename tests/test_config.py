@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from unilab.algos.base import LearnerConfig
+from unilab.algos.crossq import CrossQConfig
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
 from unilab.config import (
@@ -158,6 +159,7 @@ EVERYTHING = TrainConfig(
     evaluation=EvaluationConfig(eval_episodes=0),
     sac=SACConfig(ent_coef="auto_0.1", target_entropy=-2.5, critic_layer_norm=True),
     td3=TD3Config(exploration_noise=0.0, target_noise=0.3, noise_clip=1e-3),
+    crossq=CrossQConfig(ent_coef=0.5, norm_momentum=0.5, renorm_warmup=7),
 )
 
 
@@ -365,6 +367,14 @@ def test_what_cannot_work_is_refused_in_words(changes, message):
         check(of(**changes))
 
 
+def test_an_option_that_the_algorithm_does_not_read_is_refused():
+    cfg = replace(DEFAULT, algo="crossq", learner=LearnerConfig(tau=0.01))
+
+    with pytest.raises(ConfigError, match=r"tau=0\.01 would have no effect with algo=crossq"):
+        check(cfg)
+    check(replace(cfg, learner=LearnerConfig()))
+
+
 def test_options_of_the_other_algorithm_have_no_effect_and_are_refused():
     cfg = replace(DEFAULT, algo="td3", sac=SACConfig(ent_coef=0.2, critic_layer_norm=True))
 
@@ -373,7 +383,8 @@ def test_options_of_the_other_algorithm_have_no_effect_and_are_refused():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gamma": 1.1}, {"tau": 0.0}, {"hidden": ()}, {"policy_delay": 0}, {"learning_rate": 0.0}]
+    "changes",
+    [{"gamma": 1.1}, {"tau": 0.0}, {"hidden": ()}, {"policy_delay": 0}, {"learning_rate": 0.0}, {"n_step": 0}],
 )
 def test_hyperparameters_that_cannot_work_are_refused_where_they_are_set(changes):
     (name,) = changes

@@ -21,6 +21,8 @@ class LearnerConfig:
 
     gamma: float = 0.99
     """Discount per env step, in [0, 1]."""
+    n_step: int = 1
+    """Env steps whose rewards a target sums up before it bootstraps, fewer at an episode's end."""
     tau: float = 0.005
     """Share of the online networks mixed into the targets at each update (TD3: actor update), in (0, 1]."""
     learning_rate: float = 3e-4
@@ -39,12 +41,15 @@ class LearnerConfig:
     """Critic updates per actor update, counted over the whole run."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
+    critic_hidden: tuple[int, ...] = ()
+    """Widths of the critics' hidden layers where they are others than the actor's."""
     norm_obs: bool = False
     """Normalise observations by running mean and standard deviation."""
     norm_reward: bool = False
     """Scale rewards by the running standard deviation of discounted returns, so that those stay within 5."""
 
     def __post_init__(self) -> None:
+        _require("n_step", self.n_step, self.n_step >= 1, "1 or more")
         _require("gamma", self.gamma, 0.0 <= self.gamma <= 1.0, "within [0, 1]")
         _require("tau", self.tau, 0.0 < self.tau <= 1.0, "above 0 and at most 1")
         _require("learning_rate", self.learning_rate, 0.0 < self.learning_rate < math.inf, "above 0")
@@ -57,6 +62,13 @@ class LearnerConfig:
         _require("policy_delay", self.policy_delay, self.policy_delay >= 1, "1 or more")
         good_widths = len(self.hidden) > 0 and all(width >= 1 for width in self.hidden)
         _require("hidden", self.hidden, good_widths, "one positive width a layer, for example (256, 256)")
+        good_widths = all(width >= 1 for width in self.critic_hidden)
+        _require("critic_hidden", self.critic_hidden, good_widths, "one positive width a layer, or left alone")
+
+    @property
+    def critic_widths(self) -> tuple[int, ...]:
+        """Widths of the critics' hidden layers."""
+        return self.critic_hidden or self.hidden
 
 
 def _require(name: str, value: object, holds: bool, rule: str) -> None:

@@ -82,7 +82,7 @@ class TD3:
         self.policy_module: nn.Module = module.to(device)
         self._inputs = make_inputs(env, module.norm, cfg, device=device)
         self._critic = TwinCritic(
-            self._inputs.critic_dim, env.action_dim, cfg.hidden, init, layer_norm=algo.critic_layer_norm
+            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
         self._target_actor = copy.deepcopy(self._actor).requires_grad_(False)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
@@ -111,6 +111,7 @@ class TD3:
         cfg = self._cfg
         return {
             "hidden": "x".join(map(str, cfg.hidden)),
+            "critics": "x".join(map(str, cfg.critic_widths)),
             "gamma": f"{cfg.gamma:g}",
             "lr": f"{cfg.learning_rate:g}",
             "policy delay": str(cfg.policy_delay),
@@ -162,7 +163,7 @@ class TD3:
                 self._target_actor(inputs.next_obs), noise, scale=algo.target_noise, clip=algo.noise_clip
             )
             next_q = smaller(self._target_critic(inputs.next_critic_obs, next_action))
-            target = td_target(inputs.reward, batch.terminated != 0, next_q, self._cfg.gamma)
+            target = td_target(inputs.reward, batch.terminated != 0, next_q, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
         loss = 2.0 * twin_loss(q, target)
         self._critic_optimizer.descend(loss)
