@@ -43,6 +43,8 @@ class LearnerConfig:
     """Widths of the hidden layers of actor and critics."""
     norm_obs: bool = False
     """Normalise observations by running mean and standard deviation."""
+    symmetry: bool = False
+    """Mirror half of the rows of each update, left to right; for envs that declare how."""
 
     def __post_init__(self) -> None:
         _require("n_step", self.n_step, self.n_step >= 1, "1 or more")
