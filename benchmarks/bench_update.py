@@ -2,8 +2,9 @@
 
     python benchmarks/bench_update.py [--threads 1 2] [--algos sac td3]
 
-Updates as configs/sac.yaml and configs/td3.yaml have them on HalfCheetah-v5's shapes, nothing else in the process. Each
-way of computing takes its turn in every repeat, so that a drift of the machine meets all; compiling is not counted.
+Updates as configs/<algo>.yaml has them, but for the sizes, on HalfCheetah-v5's shapes, nothing else in the process.
+Each way of computing takes its turn in every repeat, so that a drift of the machine meets all; compiling is not
+counted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch
 from unilab.algos.compiled import Compute, Precision
 from unilab.algos.registry import make_learner
 from unilab.budget import keep_freed_memory
-from unilab.config import TrainConfig, load_file, preset_path
+from unilab.presets import load_preset
 from unilab.spec import EnvSpec, Minibatch
 
 SPEC = EnvSpec(env_id="-", obs_dim=17, action_dim=6, action_low=(-1.0,) * 6, action_high=(1.0,) * 6)
@@ -63,11 +64,11 @@ def updating(
     algo: str, hidden: tuple[int, ...], batch: int, compiled: bool, precision: Precision
 ) -> Callable[[], object]:
     """One update of a fresh learner, on batches that alternate."""
-    cfg = replace(load_file(preset_path(algo, None), TrainConfig()), algo=algo)
+    cfg = load_preset(algo, None)
     learner = make_learner(
         algo,
         SPEC,
-        replace(cfg.learner, hidden=hidden),
+        replace(cfg.learner, hidden=hidden, critic_hidden=()),
         cfg.algo_config,
         seed=0,
         device="cpu",

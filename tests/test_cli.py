@@ -10,6 +10,7 @@ from typing import get_args, get_origin, get_type_hints
 import pytest
 
 from unilab import cli
+from unilab.algos.registry import ALGORITHMS
 from unilab.cli import main, parse, train_main
 from unilab.config import TrainConfig, dump, parse_keywords
 from unilab.doctor.examine import DoctorOptions
@@ -140,11 +141,21 @@ SPECIAL = {
     "env.vec": (["async"], "async"),
     "env.critic_keys": (["a", "b"], ("a", "b")),
     "env.action_bound": (["2.5"], 2.5),
+    "compile": (["on"], "on"),
+    "precision": (["bf16"], "bf16"),
+    "learner.lr_schedule": (["cosine"], "cosine"),
+    "learner.lr_final": (["0.5"], 0.5),
+    "learner.adam_betas": (["0.5", "0.9"], (0.5, 0.9)),
+    "learner.weight_decay": (["0.1"], 0.1),
+    "learner.max_grad_norm": (["1.5"], 1.5),
+    "learner.critic_hidden": (["7", "8"], (7, 8)),
     "learner.hidden": (["64", "32"], (64, 32)),
     "replay.learning_starts": (["500"], 500),
     "replay.warmup": (["policy"], "policy"),
     "sac.ent_coef": (["0.2"], 0.2),
     "sac.target_entropy": (["-2.5"], -2.5),
+    "crossq.ent_coef": (["0.2"], 0.2),
+    "crossq.target_entropy": (["-2.5"], -2.5),
     "evaluation.stop_at_return": (["-150"], -150.0),
 }
 """Words and value of those fields for which no other value can be guessed from the type."""
@@ -166,7 +177,8 @@ def other_value(leaf, value):
 @pytest.mark.parametrize("leaf", list(leaves()))
 def test_every_field_has_a_flag_that_changes_it_and_nothing_else(leaf):
     section, _, name = leaf.rpartition(".")
-    algo = ["--algo", "td3"] if section == "td3" else ["--trace"] if name.startswith("trace_") else []
+    algo = ["--algo", section] if section in ALGORITHMS else ["--trace"] if name.startswith("trace_") else []
+    algo = ["--lr-schedule", "linear"] if name == "lr_final" else algo
     before = parse(algo)
     flag = (name if section in cli.FLAT else leaf).replace("_", "-")
     if isinstance(get(before, leaf), bool):

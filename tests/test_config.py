@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from unilab.algos.base import LearnerConfig
+from unilab.algos.crossq import CrossQConfig
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
 from unilab.config import (
@@ -150,12 +151,15 @@ EVERYTHING = TrainConfig(
         critic_keys=("a", "b"),
         action_bound=2.5,
     ),
-    learner=LearnerConfig(gamma=0.5, tau=1e-7, learning_rate=1 / 3, policy_delay=4, hidden=(7,), norm_obs=True),
+    learner=LearnerConfig(
+        gamma=0.5, tau=1e-7, learning_rate=1 / 3, policy_delay=4, hidden=(7,), norm_obs=True, norm_reward=True
+    ),
     replay=ReplayConfig(buffer_size=999, learning_starts=33, batch_size=5),
     pacing=PacingConfig(utd=0.37, steps_per_tick=3, stall_limit_s=1.5),
     evaluation=EvaluationConfig(eval_episodes=0),
     sac=SACConfig(ent_coef="auto_0.1", target_entropy=-2.5, critic_layer_norm=True),
     td3=TD3Config(exploration_noise=0.0, target_noise=0.3, noise_clip=1e-3),
+    crossq=CrossQConfig(ent_coef=0.5, norm_momentum=0.5, renorm_warmup=7),
 )
 
 
@@ -361,6 +365,14 @@ def test_the_default_config_passes():
 def test_what_cannot_work_is_refused_in_words(changes, message):
     with pytest.raises(ConfigError, match=message):
         check(of(**changes))
+
+
+def test_an_option_that_the_algorithm_does_not_read_is_refused():
+    cfg = replace(DEFAULT, algo="crossq", learner=LearnerConfig(tau=0.01))
+
+    with pytest.raises(ConfigError, match=r"tau=0\.01 would have no effect with algo=crossq"):
+        check(cfg)
+    check(replace(cfg, learner=LearnerConfig()))
 
 
 def test_options_of_the_other_algorithm_have_no_effect_and_are_refused():

@@ -48,7 +48,7 @@ class Rig:
         self.progress = Progress(reporter, self.metrics, ("is_success",), log_every=Every(log_every))
         self.write(0, 0)
 
-    def write(self, env_steps, updates=1, *, reward_sum=0.0, skipped=0, seconds=None, last=False):
+    def write(self, env_steps, updates=1, *, reward_sum=0.0, skipped=0, seconds=None, resident=None, last=False):
         self.clock.now += 0.001
         self.progress.write(
             env_steps,
@@ -57,6 +57,7 @@ class Rig:
             skipped=skipped,
             policy_lag=1,
             seconds=seconds or {},
+            resident=resident or {},
             last=last,
         )
 
@@ -224,6 +225,46 @@ def test_speeds_are_steps_and_updates_over_the_wall_time_since_the_last_write(ri
     rig.tick(300, updates=130)
     assert rig.last["time/fps"] == pytest.approx(10.0)
     assert rig.last["perf/updates_per_s"] == pytest.approx(3.0)
+
+
+def test_memory_is_the_newest_of_each_role_in_megabytes(rig):
+    rig.tick(100, resident={"learner": 500_000_000, "collector": 250_000_000})
+    rig.tick(200, resident={"learner": 510_000_000})  # the other one cannot be seen
+
+    first, second = (row for _, row in rig.spy.rows)
+    assert (first["sys/learner_rss_mb"], first["sys/collector_rss_mb"]) == (500.0, 250.0)
+    assert second["sys/learner_rss_mb"] == 510.0
+    assert "sys/collector_rss_mb" not in second
+
+
+def test_the_console_has_the_speeds_since_its_line_before_however_close_the_last_row_is(rig):
+    rig.clock.now += 1.999
+    rig.tick(60, updates=60)  # the first line
+    rig.progress._console_due = EverySeconds(10.0, rig.clock.perf_counter)  # as after the prefill
+    rig.clock.now += 8.999
+    rig.tick(100, updates=100)  # a row, no line
+    rig.clock.now += 1.499
+    rig.tick(102, updates=102)
+
+    first, second = rig.lines
+    assert "fps=30 updates/s=30" in first
+    assert "env_steps=102" in second
+    assert "fps=4 updates/s=4" in second
+    assert rig.spy.rows[0][1]["time/fps"] == pytest.approx(100 / 11, rel=1e-3)
+
+
+def test_a_panel_that_is_drawn_often_has_the_speeds_of_the_last_ten_seconds(rig, monkeypatch):
+    said = []
+    monkeypatch.setattr(rig.progress._reporter.console, "status", lambda *words: said.append(words[2]["time/fps"]))
+    monkeypatch.setattr(rig.progress, "due", lambda _: True)
+    monkeypatch.setattr(rig.progress, "_to_console", True)
+    for second in range(1, 41):  # 10 env steps/s, and 20 from the 20th second on
+        rig.clock.now += 0.999
+        rig.tick(10 * second + 10 * max(0, second - 20))
+
+    assert said[:20] == pytest.approx([10.0] * 20)
+    assert said[24] == pytest.approx(15.0)
+    assert said[30:] == pytest.approx([20.0] * 10)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

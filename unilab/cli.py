@@ -16,10 +16,11 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from unilab.algos.registry import ALGORITHMS
-from unilab.config import TrainConfig, check, load_file, parse_count, parse_keywords, preset_path
+from unilab.config import TrainConfig, check, load_file, parse_count, parse_keywords
 from unilab.doctor.examine import examine
 from unilab.doctor.options import USAGE, take_options
 from unilab.errors import ConfigError, UnilabError, nearest
+from unilab.presets import AUTO, load_preset, with_size
 from unilab.resume import Resume, check_changes, open_resume, saved_config
 from unilab.session import run
 
@@ -39,11 +40,12 @@ ALIASES = {
 FLAT = ("env", "learner", "replay", "pacing", "evaluation", "sac")
 """Sections whose fields are flags without a prefix; the dotted name works too."""
 
-_NOT_FOR_TYRO = ("--algo", "--preset", "--config", "--resume", "--resume-allow")
+_NOT_FOR_TYRO = ("--algo", "--preset", "--size", "--config", "--resume", "--resume-allow")
 """Flags that choose what the others change."""
 
 _DESCRIPTION = """Train a policy. Underscores and dashes both work; numbers may be written 1e6, 1_000_000 or 1M.
-Also: --preset NAME (sb3: the hyperparameters SB3 users know), --config FILE (repeats a run from its config.yaml),
+Also: --preset NAME (sb3: the hyperparameters SB3 users know), --size auto|small|paper (widths of crossq; auto: small on
+a CPU, paper on a GPU; --hidden and --critic-hidden win), --config FILE (repeats a run from its config.yaml),
 --resume RUN|CHECKPOINT|latest (goes on where it stopped; --total-steps stays the total) with --resume-allow KEY ...
 Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --start-limit, --shutdown-timeout."""
 
@@ -199,7 +201,7 @@ def parse_run(argv: list[str]) -> tuple[TrainConfig, Resume | None]:
     cfg = tyro.cli(
         TrainConfig,
         args=words,
-        default=saved or _defaults(given),
+        default=saved or _defaults(words, given),
         prog="train",
         description=_DESCRIPTION,
         registry=_registry(),
@@ -217,16 +219,14 @@ def _resume(words: Sequence[str], given: Mapping[str, str]) -> Resume | None:
         if "resume-allow" in given:
             raise ConfigError("resume_allow has no effect without --resume")
         return None
-    for other in ("preset", "config"):
+    for other in ("preset", "size", "config"):
         if other in given:
             raise ConfigError(f"--{other} has no place beside --resume: the run goes on with its own config")
-    pairs = itertools.pairwise(words)
-    log_dir = next((Path(value) for flag, value in pairs if flag == "--log-dir"), TrainConfig().log_dir)
-    return open_resume(given["resume"], log_dir)
+    return open_resume(given["resume"], Path(_given(words, "--log-dir", TrainConfig().log_dir)))
 
 
-def _defaults(given: Mapping[str, str]) -> TrainConfig:
-    """What holds where no flag says otherwise: the class's defaults, then the preset, then --config."""
+def _defaults(words: Sequence[str], given: Mapping[str, str]) -> TrainConfig:
+    """What holds where no flag says otherwise: the class's defaults, the preset, --config, a size that is asked for."""
 
     def over(config: TrainConfig) -> TrainConfig:
         if "config" not in given:
@@ -234,11 +234,19 @@ def _defaults(given: Mapping[str, str]) -> TrainConfig:
         # A repeated run is another run: the name of the first one's directory is taken.
         return dataclasses.replace(load_file(Path(given["config"]), config), name=None)
 
-    algo = given.get("algo", over(TrainConfig()).algo)
+    alone = over(TrainConfig())
+    algo, preset = given.get("algo", alone.algo), given.get("preset")
     if algo not in ALGORITHMS:
         raise ConfigError(f"algo={algo!r} is not known{nearest(algo, ALGORITHMS)}")
-    preset = load_file(preset_path(algo, given.get("preset")), TrainConfig())
-    return dataclasses.replace(over(preset), algo=algo)
+    base = load_preset(algo, preset, device=str(_given(words, "--device", alone.device)))
+    cfg = dataclasses.replace(over(base), algo=algo)
+    size = given.get("size", AUTO)
+    return cfg if size == AUTO else with_size(cfg, preset, size)
+
+
+def _given(words: Sequence[str], flag: str, default: Any) -> Any:
+    """The value of a flag before tyro reads it; the last one counts."""
+    return next((value for name, value in reversed([*itertools.pairwise(words)]) if name == flag), default)
 
 
 def _canonical(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:

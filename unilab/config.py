@@ -1,7 +1,7 @@
 """A run's configuration: the parts' own configs composed, presets laid over them, conflicts refused.
 
-Precedence, last wins: class defaults, ``configs/<algo>.yaml`` (or ``<algo>_<preset>.yaml``), ``--config FILE``, command
-line.
+Precedence, last wins: class defaults, ``configs/<algo>.yaml`` (or ``<algo>_<preset>.yaml``, see ``presets``),
+``--config FILE``, command line.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import yaml
 from tyro.conf import OmitArgPrefixes as Flat  # fields become flags without the section's name
 
 from unilab.algos.base import LearnerConfig
+from unilab.algos.crossq import CrossQConfig
 from unilab.algos.registry import ALGORITHMS
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
@@ -58,7 +59,7 @@ class TrainConfig:
     """Everything that decides a run."""
 
     algo: str = "sac"
-    """Update rule: sac or td3."""
+    """Update rule: sac, td3 or crossq."""
     total_steps: int = 60_000
     """Env steps of the whole run, prefill included; rounded up to whole ticks."""
     seed: int = 0
@@ -110,6 +111,7 @@ class TrainConfig:
     evaluation: Flat[EvaluationConfig] = field(default_factory=EvaluationConfig)
     sac: Flat[SACConfig] = field(default_factory=SACConfig)
     td3: TD3Config = field(default_factory=TD3Config)
+    crossq: CrossQConfig = field(default_factory=CrossQConfig)
 
     @property
     def algo_config(self) -> Any:
@@ -149,6 +151,10 @@ def check(cfg: TrainConfig) -> None:
         if name != cfg.algo and section != type(section)():
             changed = ", ".join(_changed(section))
             raise ConfigError(f"{changed} (of {name}) would have no effect with algo={cfg.algo}")
+    unread = [f"{name}={getattr(cfg.learner, name)!r}" for name in ALGORITHMS[cfg.algo].without]
+    usual = [f"{name}={getattr(LearnerConfig(), name)!r}" for name in ALGORITHMS[cfg.algo].without]
+    if unread != usual:
+        raise ConfigError(f"{', '.join(sorted({*unread} - {*usual}))} would have no effect with algo={cfg.algo}")
     positive = {
         "total_steps": cfg.total_steps,
         "num_envs": cfg.env.num_envs,
@@ -195,10 +201,10 @@ def check(cfg: TrainConfig) -> None:
         raise ConfigError(f"utd={cfg.pacing.utd} must be a finite number of updates per env step")
     if cfg.name is not None and (not cfg.name.strip(". ") or "/" in cfg.name):
         raise ConfigError(f"name={cfg.name!r} must be the name of one directory")
-    if cfg.algo == "sac" and not str(cfg.sac.ent_coef).startswith("auto") and cfg.sac.target_entropy != "auto":
-        raise ConfigError(
-            f"target_entropy={cfg.sac.target_entropy} would have no effect with a fixed ent_coef={cfg.sac.ent_coef}"
-        )
+    ent_coef = getattr(cfg.algo_config, "ent_coef", "auto")
+    target_entropy = getattr(cfg.algo_config, "target_entropy", "auto")
+    if not str(ent_coef).startswith("auto") and target_entropy != "auto":
+        raise ConfigError(f"target_entropy={target_entropy} would have no effect with a fixed ent_coef={ent_coef}")
     evaluation = cfg.evaluation
     if not evaluation.eval_episodes and (evaluation.eval_at_start or evaluation.stop_at_return is not None):
         name = "eval_at_start" if evaluation.eval_at_start else "stop_at_return"
@@ -207,8 +213,8 @@ def check(cfg: TrainConfig) -> None:
 
 
 def update_gflop(cfg: TrainConfig) -> float:
-    """Rough work of one update: 17 passes of the batch over the hidden layers of one net, as in SAC."""
-    widths = cfg.learner.hidden
+    """Rough work of one update: 17 passes of the batch over the hidden layers of one critic, as in SAC."""
+    widths = cfg.learner.critic_widths
     weights = sum(a * b for a, b in pairwise(widths)) + 32 * widths[0]
     return 2e-9 * 17 * cfg.replay.batch_size * weights
 
@@ -239,13 +245,22 @@ def load_file(path: Path, base: TrainConfig) -> TrainConfig:
     Raises:
         ConfigError: unreadable file, unknown key or wrong type, with the file's name.
     """
+    return overlay(base, read_mapping(path), str(path))
+
+
+def read_mapping(path: Path) -> Mapping[str, Any]:
+    """The keys and values of a YAML file.
+
+    Raises:
+        ConfigError: it cannot be read, or is something else.
+    """
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, Mapping | None):
         raise ConfigError(f"{path} must be a mapping of keys to values")
-    return overlay(base, content or {}, str(path))
+    return content or {}
 
 
 def dump(cfg: TrainConfig) -> str:

@@ -33,7 +33,7 @@ from unilab.telemetry.trace import TraceSpec
 from unilab.telemetry.trace_file import NAME as TRACE
 from unilab.telemetry.trace_ticks import recorded_ticks
 from unilab.telemetry.track import check_service
-from unilab.watchdog import deadline
+from unilab.watchdog import Deadline, ending_deadline
 from unilab.workers.stats import CollectorStats
 
 SLOTS = 2  # host slots: one is trained on while the other is filled
@@ -112,8 +112,13 @@ class Plan:
         return before + (time.perf_counter_ns() - self.t0_ns) / 1e9
 
 
-def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
+def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline = ending_deadline) -> Plan:
     """Check everything that can be checked, then make the run directory, unless a run goes on in its own.
+
+    Args:
+        cfg: of the run.
+        resume: where it goes on.
+        deadline: of the env that is made in this process to look at.
 
     Raises:
         UsageError: the run cannot work; nothing was started and nothing written.
@@ -125,7 +130,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
     compute = pick_compute(cfg, device, resume.state.get("compute", _AS_BEFORE) if resume else None)
     warnings = warnings_of(machine_findings(cfg, threads, device))
-    spec = _probe(cfg)
+    spec = look_at_env(cfg, deadline)
     if cfg.learner.symmetry and spec.mirror is None:
         raise ConfigError(
             f"symmetry=True cannot work with {cfg.env.env}: it declares no mirror map (docs/envs.md); leave it out"
@@ -148,9 +153,15 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     )
 
 
-def _probe(cfg: TrainConfig) -> EnvSpec:
+def look_at_env(cfg: TrainConfig, deadline: Deadline) -> EnvSpec:
+    """Make one env in this process for its spec, within the start limit.
+
+    Raises:
+        EnvError: it cannot be made, or ends the process.
+    """
     # Whoever is in a debugger has all the time in the world.
-    limit = nullcontext() if cfg.serial else deadline(cfg.pacing.start_limit_s, f"making one {cfg.env.env} to look at")
+    what = f"making one {cfg.env.env} to look at"
+    limit = nullcontext() if cfg.serial else deadline(cfg.pacing.start_limit_s, what)
     try:
         with limit:
             return probe(cfg.env)

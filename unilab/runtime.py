@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,6 +38,7 @@ from unilab.telemetry.csv import CsvWriter
 from unilab.telemetry.eval_log import EvalLog, read_evaluations
 from unilab.telemetry.every import Every
 from unilab.telemetry.lasting import LastingWriter
+from unilab.telemetry.memory import resident_bytes
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.panel import open_console
 from unilab.telemetry.reporter import Reporter, Writer
@@ -63,11 +65,12 @@ def open_runtime(cfg: TrainConfig, resume: Resume | None = None, hooks: Hooks | 
         UsageError: refused before a process starts or a file is written.
         UnilabError: from inside; what was learnt has been saved where that was possible.
     """
-    plan = plan_run(cfg, resume)
+    hooks = hooks or Hooks()
+    plan = plan_run(cfg, resume, hooks.deadline)
     with run_lock(plan.run_dir):
         if resume:
             check_unchanged(resume)
-        rt = Runtime(plan, hooks or Hooks())
+        rt = Runtime(plan, hooks)
         try:
             rt.open()
             yield rt
@@ -132,7 +135,7 @@ class Runtime:
             seed=cfg.seed,
             device=plan.device,
             total_updates=plan.schedule.updates_until(plan.schedule.total_ticks),
-            compute=replace(plan.compute, say=self._console.note),
+            compute=replace(plan.compute, say=self._console.note, stoppable=self._interrupt.breaking),
         )
         mirror = plan.spec.mirror if cfg.learner.symmetry else None
         self.augment: Augment = HalfMirrored(mirror, plan.device) if mirror else unchanged
@@ -280,7 +283,7 @@ class Runtime:
         self.pacer.grant(0)
         self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
-        self._feed_normaliser(self.ring.oldest, self.ring.cursor)
+        self._feed_normalisers(0, self.ring.oldest, self.ring.cursor)
         if not weights_first:
             self._publish_first()
         self._write_progress(0)
@@ -311,8 +314,8 @@ class Runtime:
             self.pacer.grant(chunk)
 
     def observe(self, tick: int) -> None:
-        """Feed the rows of chunk ``tick``, each once and in order, to the learner's normaliser."""
-        self._feed_normaliser(self.schedule.watermark(tick - 1), self.schedule.watermark(tick))
+        """Feed the rows of chunk ``tick``, each once and in order, to the learner's normalisers."""
+        self._feed_normalisers(tick, self.schedule.watermark(tick - 1), self.schedule.watermark(tick))
 
     def tick_done(self, tick: int, batch: Batch) -> None:
         """Count a finished tick, take over what the collector reported, write scalars when due."""
@@ -462,7 +465,8 @@ class Runtime:
         self.progress.add_episodes(self._stats.take_episodes(0))
         self.progress.prefill(self.ring.cursor, self.schedule.prefill, self._stats.reward_sum)
 
-    def _feed_normaliser(self, start: int, stop: int) -> None:
+    def _feed_normalisers(self, chunk: int, start: int, stop: int) -> None:
+        self.learner.observe_returns(self._stats.returns(chunk))
         if not self.plan.cfg.learner.norm_obs:
             return
         columns = self.ring.layout.columns
@@ -485,8 +489,15 @@ class Runtime:
             skipped=done.skipped,
             policy_lag=tick - 1 - int(self.ring.versions_of(newest)[0]),
             seconds={"learner": learner_s, "collector": done.seconds},
+            resident=self._resident(),
             last=last,
         )
+
+    def _resident(self) -> dict[str, int]:
+        """Memory by role; of those whose memory can be seen."""
+        pids = {"learner": os.getpid(), "collector": self.collector.pid}
+        found = {role: resident_bytes(pid) for role, pid in pids.items() if pid}
+        return {role: nbytes for role, nbytes in found.items() if nbytes}
 
     def _say_timing(self) -> None:
         if self._ready and (lines := self._timing.lines()):

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from toy_learners import SMALL, learner, minibatch, policy
+from toy_learners import SMALL, learner, minibatch, policy, returns
 
 from unilab.algos.base import LearnerConfig
 from unilab.algos.registry import ALGORITHMS
@@ -15,7 +15,9 @@ LEARNER_OPTIONS = {
     "learning_rate": 1e-2,
     "policy_delay": 2,
     "hidden": (8,),
+    "critic_hidden": (8,),
     "norm_obs": True,
+    "norm_reward": True,
     "adam_betas": (0.5, 0.9),
     "weight_decay": 0.5,
     "max_grad_norm": 1e-3,
@@ -26,10 +28,15 @@ FALLING = dataclasses.replace(SMALL, lr_schedule="cosine")  # lr_final means som
 OPTIONS = {
     "sac": {"ent_coef": 0.2, "target_entropy": -7.0, "critic_layer_norm": True},
     "td3": {"exploration_noise": 0.3, "target_noise": 0.6, "noise_clip": 0.05, "critic_layer_norm": True},
+    "crossq": {"ent_coef": 0.2, "target_entropy": -7.0, "norm_momentum": 0.5, "renorm_warmup": 0},
 }
 CASES = [
-    (algo, name, value) for algo, options in OPTIONS.items() for name, value in (LEARNER_OPTIONS | options).items()
+    (algo, name, value)
+    for algo, options in OPTIONS.items()
+    for name, value in (LEARNER_OPTIONS | options).items()
+    if name not in ALGORITHMS[algo].without
 ]
+WITHOUT = [(algo, name) for algo, entry in ALGORITHMS.items() for name in entry.without]
 
 
 def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
@@ -39,6 +46,7 @@ def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
     for seed in range(3):
         rows = minibatch(seed)
         made.observe(rows.obs, None)
+        made.observe_returns(returns(seed))
         numbers += [value.item() for value in made.update(rows).values()]
     acting.module.load_state_dict(made.policy_module.state_dict())
     obs = {"obs": minibatch().obs.numpy()}
@@ -54,8 +62,16 @@ def test_every_option_changes_something(algo, name, value):
     assert outcome(algo, cfg, options) != outcome(algo, base, {})
 
 
+@pytest.mark.parametrize(("algo", "name"), WITHOUT)
+def test_an_option_that_an_algorithm_says_it_does_not_read_changes_nothing(algo, name):
+    cfg = dataclasses.replace(SMALL, **{name: LEARNER_OPTIONS[name]})
+
+    assert outcome(algo, cfg, {}) == outcome(algo, SMALL, {})
+
+
 def test_no_option_is_missing_from_the_tables_above():
-    assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys()
+    # n_step is done where rows are written: tests/replay/test_n_step.py.
+    assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys() | {"n_step"}
     assert ALGORITHMS.keys() == OPTIONS.keys()
     for algo, entry in ALGORITHMS.items():
         assert {field.name for field in dataclasses.fields(entry.config)} == OPTIONS[algo].keys()

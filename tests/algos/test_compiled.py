@@ -4,13 +4,16 @@ import dataclasses
 
 import pytest
 import torch
-from toy_learners import ALGOS, SMALL, flat, learner, minibatch, same_state
+from toy_learners import ALGOS, SMALL, flat, learner, minibatch, returns, same_state
 
 from unilab.algos import compiled
 from unilab.algos.compiled import Compute, prepare
 
-CFG = dataclasses.replace(SMALL, norm_obs=True, policy_delay=2, max_grad_norm=1.0, lr_schedule="linear")
+CFG = dataclasses.replace(
+    SMALL, norm_obs=True, norm_reward=True, policy_delay=2, max_grad_norm=1.0, lr_schedule="linear"
+)
 CPU = torch.device("cpu")
+compiles = pytest.mark.skipif(compiled.no_compiler(CPU) is not None, reason="there is no C++ compiler")
 
 
 def trained(algo, compute, updates=4):
@@ -19,10 +22,12 @@ def trained(algo, compute, updates=4):
     for seed in range(updates):
         rows = minibatch(seed, rows=64)
         made.observe(rows.obs, None)
+        made.observe_returns(returns(seed))
         metrics.append(made.update(rows))
     return made, metrics
 
 
+@compiles
 @pytest.mark.parametrize("algo", ALGOS)
 def test_a_compiled_update_is_the_eager_one_to_rounding_and_the_same_bits_each_time(algo):
     said: list[str] = []

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unilab import SAC, TD3
+from unilab import SAC, TD3, CrossQ
 from unilab.cli import parse
 from unilab.errors import ConfigError
 
@@ -14,8 +14,10 @@ def config(model=SAC, env="Pendulum-v1", **fields):
     return model(env, **fields).config
 
 
-@pytest.mark.parametrize(("model", "algo"), [(SAC, "sac"), (TD3, "td3")])
-@pytest.mark.parametrize("preset", [None, "sb3"])
+@pytest.mark.parametrize(
+    ("model", "algo", "preset"),
+    [(SAC, "sac", None), (TD3, "td3", None), (CrossQ, "crossq", None), (SAC, "sac", "sb3"), (TD3, "td3", "sb3")],
+)
 def test_without_arguments_it_is_what_the_command_line_does(model, algo, preset):
     words = ["--preset", preset] if preset else []
 
@@ -54,6 +56,7 @@ def test_every_option_of_an_algorithm_needs_no_section():
         ({"tensorboard_log": None}, {}),
         ({"policy_kwargs": {"net_arch": [32, 32]}}, {"hidden": [32, 32]}),
         ({"policy_kwargs": {"net_arch": {"pi": [32], "qf": [32]}}}, {"hidden": [32]}),
+        ({"policy_kwargs": {"net_arch": {"pi": [32], "qf": [8, 9]}}}, {"hidden": [32], "critic_hidden": [8, 9]}),
         ({"policy_kwargs": None}, {}),
         ({"learning_rate": 1e-3, "buffer_size": 900, "learning_starts": 50, "tau": 0.1, "gamma": 0.9}, None),
     ],
@@ -100,7 +103,7 @@ def test_the_policy_that_sb3_wants_first_may_be_given(call):
         ({"action_noise": None}, "SAC explores by itself"),
         ({"total_steps": 5}, r"\.learn"),
         ({"policy_kwargs": {"activation_fn": 1}}, "activation_fn"),
-        ({"policy_kwargs": {"net_arch": {"pi": [1], "qf": [2]}}}, "the same hidden layers"),
+        ({"policy_kwargs": {"net_arch": {"pi": [1], "vf": [2]}}}, "pi .the actor's widths. and qf"),
         ({"policy": "CnnPolicy"}, "CnnPolicy"),
         ({"env_kwargs": {"x": np.zeros(2)}}, "written to config.yaml"),
         ({"preset": "sb4"}, "did you mean 'sb3'"),

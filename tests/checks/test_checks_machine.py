@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from unilab import budget
+from unilab.algos.registry import ALGORITHMS, make_learner
 from unilab.budget import ThreadBudget
 from unilab.checks import descriptors, package, torch_build
 from unilab.checks.descriptors import descriptor_finding, descriptors_needed
@@ -85,10 +86,8 @@ def test_replay_rows_are_shared_by_the_checkpoints_that_need_them():
     assert replay_rows(cfg) == 5000 + 3 * 100
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_the_estimate_of_a_checkpoint_is_that_of_the_file(algo, tmp_path):
-    from unilab.algos.registry import make_learner
-
     cfg = TrainConfig(algo=algo)
     learner = make_learner(algo, SPEC, cfg.learner, cfg.algo_config, seed=0, device=torch.device("cpu"))
     torch.save(

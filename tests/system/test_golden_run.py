@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from unilab.algos.base import LearnerConfig
+from unilab.algos.registry import ALGORITHMS
 from unilab.config import EvaluationConfig, TrainConfig
 from unilab.envs.registry import EnvConfig
 from unilab.replay import ReplayConfig
@@ -45,7 +46,7 @@ def losses(folder: Path, algo: str, *, serial: bool) -> list[dict[str, float]]:
 
 
 @pytest.mark.parametrize("serial", [False, True])
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_short_run_has_the_committed_losses(tmp_path: Path, algo: str, serial: bool) -> None:
     golden = json.loads(GOLDEN.read_text())[algo]
     now = losses(tmp_path, algo, serial=serial)
@@ -58,7 +59,7 @@ def test_a_short_run_has_the_committed_losses(tmp_path: Path, algo: str, serial:
 def main() -> int:
     """Write the file anew."""
     golden = {}
-    for algo in ("sac", "td3"):
+    for algo in ALGORITHMS:
         with tempfile.TemporaryDirectory() as folder:
             golden[algo] = losses(Path(folder), algo, serial=True)
     GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from program import REPOSITORY
+from unilab.algos.registry import ALGORITHMS
 
 pytestmark = pytest.mark.slow
 
@@ -23,14 +24,14 @@ def curves(folder: Path, algo: str, env: str, *options: str) -> np.ndarray:
     return np.array([[point["mean"] for point in curve] for curve in result["curves"].values()])
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_pendulum_swings_up_within_20k_steps(tmp_path: Path, algo: str) -> None:
     returns = curves(tmp_path, algo, "Pendulum-v1", "--total-steps", "20000", "--every", "2000")
 
     assert returns[:, -1].mean() >= -200
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_inverted_pendulum_balances_at_some_evaluation_by_30k_steps(tmp_path: Path, algo: str) -> None:
     returns = curves(tmp_path, algo, "InvertedPendulum-v5", "--total-steps", "30000", "--every", "2500")
 

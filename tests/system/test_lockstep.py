@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from unilab.algos.base import LearnerConfig
-from unilab.algos.sac import SAC
-from unilab.algos.td3 import TD3
+from unilab.algos.registry import ALGORITHMS
 from unilab.config import EvaluationConfig, TrainConfig
 from unilab.envs.registry import EnvConfig
 from unilab.pacing import PacingConfig
@@ -40,7 +39,7 @@ def config(log_dir: Path, **changes: Any) -> TrainConfig:
             num_envs=changes.pop("num_envs", 3),
             env_kwargs=changes.pop("env_kwargs", {}),
         ),
-        learner=LearnerConfig(hidden=(16, 16), norm_obs=True),
+        learner=LearnerConfig(hidden=(16, 16), norm_obs=True, norm_reward=True),
         replay=ReplayConfig(batch_size=8, buffer_size=500, learning_starts=90),
         pacing=PacingConfig(utd=changes.pop("utd", 1.0), steps_per_tick=changes.pop("steps_per_tick", 1)),
         evaluation=EvaluationConfig(eval_episodes=0),
@@ -70,7 +69,7 @@ def test_other_seeds_give_other_bits(tmp_path: Path) -> None:
     assert one.replay_digest != other.replay_digest
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_loaded_machine_and_random_delays_change_nothing(
     tmp_path: Path, algo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +77,7 @@ def test_a_loaded_machine_and_random_delays_change_nothing(
     monkeypatch.setenv("SAMPLE_ENV_OUT", str(tmp_path))
     quiet = train(config(tmp_path, algo=algo, env="sample_envs:Plain-v0", total_steps=1_000))
 
-    learner: Any = {"sac": SAC, "td3": TD3}[algo]
+    learner: Any = ALGORITHMS[algo].learner
     update = learner.update
     delays = random.SystemRandom()
 

@@ -48,7 +48,9 @@ LEARNING = {
     "learner.learning_rate": 1e-2,
     "learner.policy_delay": 3,
     "learner.hidden": [8],
+    "learner.critic_hidden": [8],
     "learner.norm_obs": True,
+    "learner.norm_reward": True,
     "learner.lr_schedule": "cosine",
     "learner.adam_betas": [0.5, 0.9],
     "learner.weight_decay": 0.5,
@@ -66,12 +68,17 @@ LEARNING = {
 }
 """Options that change what is computed, with another value."""
 
-TD3_LEARNING = {
+OTHERS_LEARNING = {
     "td3.exploration_noise": 0.5,
     "td3.target_noise": 0.9,
     "td3.noise_clip": 0.01,
     "td3.critic_layer_norm": True,
+    "crossq.ent_coef": "auto_0.1",
+    "crossq.target_entropy": -3.0,
+    "crossq.norm_momentum": 0.5,
+    "crossq.renorm_warmup": 10,
 }
+"""Options of the algorithms beside SAC."""
 
 
 def settings(log_dir: Path, changes: dict[str, Any]) -> TrainConfig:
@@ -127,12 +134,12 @@ def base_digests(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], st
     return digest_of
 
 
-@pytest.mark.parametrize("name", [*LEARNING, *TD3_LEARNING])
+@pytest.mark.parametrize("name", [*LEARNING, *OTHERS_LEARNING])
 def test_an_option_of_learning_changes_what_is_learnt(
     tmp_path: Path, name: str, base_digests: Callable[[str], str]
 ) -> None:
-    algo = "td3" if name in TD3_LEARNING else "sac"
-    summary = train(settings(tmp_path, {"algo": algo, name: (LEARNING | TD3_LEARNING)[name]}))
+    algo = name.partition(".")[0] if name in OTHERS_LEARNING else "sac"
+    summary = train(settings(tmp_path, {"algo": algo, name: (LEARNING | OTHERS_LEARNING)[name]}))
 
     assert summary.learner_digest != base_digests(algo)
 
@@ -366,7 +373,7 @@ def test_a_tracker_gets_the_scalars_too(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_no_option_is_without_proof() -> None:
-    proven = {*LEARNING, *TD3_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
+    proven = {*LEARNING, *OTHERS_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"env.backend", "on_nan", "track"}
     proven |= {"learner.symmetry"}  # test_symmetry_runs
     proven |= {"learner.lr_final", "compile"}  # test_algo_options and test_compiled_runs

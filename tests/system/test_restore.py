@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from unilab.algos.base import LearnerConfig
+from unilab.algos.registry import ALGORITHMS
 from unilab.config import EvaluationConfig, TrainConfig
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import evaluate
@@ -16,7 +17,7 @@ from unilab.restore import load_policy
 from unilab.train import train
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_restored_policy_has_the_returns_of_the_final_evaluation(tmp_path: Path, algo: str) -> None:
     cfg = TrainConfig(
         algo=algo,

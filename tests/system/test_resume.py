@@ -38,10 +38,10 @@ def go_on(where: Path, **changes: Any) -> RunSummary:
 
 
 def scalars(run: Path) -> list[dict[str, str]]:
-    """Rows of progress.csv without what depends on the clock."""
+    """Rows of progress.csv without what depends on the clock and the machine's memory."""
     with open(run / "progress.csv") as file:
         return [
-            {name: value for name, value in row.items() if not name.startswith(("time/fps", "perf/"))}
+            {name: value for name, value in row.items() if not name.startswith(("time/fps", "perf/", "sys/"))}
             for row in csv.DictReader(file)
         ]
 
@@ -51,6 +51,7 @@ CASES: dict[str, dict[str, Any]] = {
     "sac, two processes": {"serial": False},
     "sac": {},
     "td3": {"algo": "td3"},
+    "crossq": {"algo": "crossq"},
     "utd 0.37, two steps a tick": {"utd": 0.37, "steps_per_tick": 2},
     "utd 2, one env": {"utd": 2.0, "num_envs": 1},
     "episodes of different lengths": {"env_kwargs": {"length_step": 3, "ends": "mixed"}},

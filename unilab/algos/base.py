@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unilab.errors import ConfigError
-from unilab.spec import EnvSpec, Minibatch
+from unilab.spec import EnvSpec, Minibatch, ReturnStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,12 @@ class LearnerConfig:
     """Critic updates per actor update, counted over the whole run."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
+    critic_hidden: tuple[int, ...] = ()
+    """Widths of the critics' hidden layers where they are others than the actor's."""
     norm_obs: bool = False
     """Normalise observations by running mean and standard deviation."""
+    norm_reward: bool = False
+    """Scale rewards by the running standard deviation of discounted returns, so that those stay within 5."""
     symmetry: bool = False
     """Mirror half of the rows of each update, left to right; for envs that declare how."""
 
@@ -60,6 +64,13 @@ class LearnerConfig:
         _require("policy_delay", self.policy_delay, self.policy_delay >= 1, "1 or more")
         good_widths = len(self.hidden) > 0 and all(width >= 1 for width in self.hidden)
         _require("hidden", self.hidden, good_widths, "one positive width a layer, for example (256, 256)")
+        good_widths = all(width >= 1 for width in self.critic_hidden)
+        _require("critic_hidden", self.critic_hidden, good_widths, "one positive width a layer, or left alone")
+
+    @property
+    def critic_widths(self) -> tuple[int, ...]:
+        """Widths of the critics' hidden layers."""
+        return self.critic_hidden or self.hidden
 
 
 def _require(name: str, value: object, holds: bool, rule: str) -> None:
@@ -121,6 +132,9 @@ class Learner(Protocol):
             critic_obs: [n, critic_dim] float32 on CPU, or None where the env has no such group.
         """
 
+    def observe_returns(self, returns: ReturnStats) -> None:
+        """Feed the discounted returns of new env steps, each exactly once, to the scale of rewards."""
+
     def facts(self) -> dict[str, str]:
         """What the run's header says about the algorithm: resolved values by name."""
 
@@ -135,7 +149,7 @@ class Learner(Protocol):
             action: [B, action_dim] float32 in [-1, 1].
 
         Returns:
-            [2, B] float32.
+            [2, B] float32, env units.
         """
 
     def state_dict(self) -> dict[str, Any]:

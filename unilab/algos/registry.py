@@ -10,7 +10,8 @@ import torch
 
 from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
 from unilab.algos.compiled import EAGER, Compute
-from unilab.algos.sac import SAC, SACConfig, SACPolicy
+from unilab.algos.crossq import CrossQ, CrossQConfig, crossq_policy
+from unilab.algos.sac import SAC, SACConfig, sac_policy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.td3 import TD3, TD3Config, TD3Policy
 from unilab.errors import ConfigError, nearest
@@ -24,11 +25,13 @@ class Algorithm:
     config: type
     learner: Callable[..., Learner]
     policy: Callable[..., Policy]
+    without: tuple[str, ...] = ()  # fields of LearnerConfig that it does not read
 
 
 ALGORITHMS = {
-    "sac": Algorithm(SACConfig, SAC, SACPolicy),
+    "sac": Algorithm(SACConfig, SAC, sac_policy),
     "td3": Algorithm(TD3Config, TD3, TD3Policy),
+    "crossq": Algorithm(CrossQConfig, CrossQ, crossq_policy, without=("tau",)),
 }
 
 

@@ -14,31 +14,28 @@ Source: Haarnoja et al. 2018, arXiv:1812.05905; defaults as in Stable-Baselines3
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
 from unilab.algos.compiled import Compute, prepare
+from unilab.algos.gaussian_policy import GaussianPolicy
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
+from unilab.algos.noise import learner_generator, network_generator
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part, load_state, load_weights, save_state
 from unilab.algos.targets import polyak, smaller, td_target, twin_loss
-from unilab.algos.temperature import make_temperature, parse_ent_coef
-from unilab.errors import ConfigError
+from unilab.algos.temperature import check_temperature, make_temperature
 from unilab.nets.actor import GaussianActor, NormalizedActor
 from unilab.nets.critic import TwinCritic
-from unilab.nets.distributions import squashed_action, squashed_sample
+from unilab.nets.distributions import squashed_sample
 from unilab.nets.normalizer import make_norm
-from unilab.spec import EnvSpec, Minibatch
+from unilab.spec import EnvSpec, Minibatch, ReturnStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +50,7 @@ class SACConfig:
     """Layer normalisation in the critics."""
 
     def __post_init__(self) -> None:
-        parse_ent_coef(self.ent_coef)
-        number = isinstance(self.target_entropy, int | float) and math.isfinite(self.target_entropy)
-        if self.target_entropy != "auto" and not number:
-            raise ConfigError(f"sac.target_entropy={self.target_entropy!r} must be 'auto' or a number of nats")
+        check_temperature("sac", self.ent_coef, self.target_entropy)
 
 
 class SAC:
@@ -86,9 +80,9 @@ class SAC:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
-        self._inputs = make_inputs(env, module.norm, norm_obs=cfg.norm_obs, device=device)
+        self._inputs = make_inputs(env, module.norm, cfg, device=device)
         self._critic = TwinCritic(
-            self._inputs.critic_dim, env.action_dim, cfg.hidden, init, layer_norm=algo.critic_layer_norm
+            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
         self._target_entropy = -float(env.action_dim) if algo.target_entropy == "auto" else algo.target_entropy
@@ -115,11 +109,16 @@ class SAC:
         """Feed new env rows to the normalisers; see ``Learner``."""
         self._inputs.observe(obs, critic_obs)
 
+    def observe_returns(self, returns: ReturnStats) -> None:
+        """Feed new returns to the scale of rewards; see ``Learner``."""
+        self._inputs.rewards.update(returns)
+
     def facts(self) -> dict[str, str]:
         """Resolved values for the header; see ``Learner``."""
         cfg = self._cfg
         return {
             "hidden": "x".join(map(str, cfg.hidden)),
+            "critics": "x".join(map(str, cfg.critic_widths)),
             "gamma": f"{cfg.gamma:g}",
             "lr": f"{cfg.learning_rate:g}",
             "policy delay": str(cfg.policy_delay),
@@ -138,13 +137,13 @@ class SAC:
         self._rate.at(self.updates)
         noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
         metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
-        return metrics | {"learning_rate": self._rate.scalar()}
+        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
 
     @torch.no_grad()
     def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
         """Both critics' values; see ``Learner``."""
         q: Tensor = self._critic(self._inputs.for_critic(critic_obs), action)
-        return q
+        return self._inputs.rewards.in_env_units(q)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides future updates; see ``Learner``."""
@@ -179,7 +178,7 @@ class SAC:
             next_action, log_prob = squashed_sample(mean, log_std, noise)
             next_q = self._target_critic(inputs.next_critic_obs, next_action)
             next_value = soft_value(next_q, log_prob, alpha)
-            target = td_target(batch.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
+            target = td_target(inputs.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
         loss = twin_loss(q, target)
         self._critic_optimizer.descend(loss)
@@ -213,41 +212,9 @@ def actor_loss(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
     return -soft_value(q, log_prob, alpha).mean()
 
 
-class SACPolicy:
-    """Acts with the published actor; explores by sampling its distribution.
-
-    Args:
-        spec: what to build.
-        seed: of the run.
-        index: of the collector; decides the noise.
-    """
-
-    def __init__(self, spec: PolicySpec, *, seed: int, index: int) -> None:
-        module, self._actor = _make_actor(spec.env, spec.learner, network_generator(seed))
-        self.module: nn.Module = module
-        self._norm = module.norm
-        self._noise = ExploreNoise(seed, index)
-
-    @torch.inference_mode()
-    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Sampled actions; see ``Policy``."""
-        mean, log_std = self._actor(self._norm(torch.from_numpy(obs["obs"])))
-        action: NDArray[np.float32] = squashed_action(mean, log_std, self._noise.draw(mean)).numpy()
-        return action
-
-    @torch.inference_mode()
-    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Actions at the mean; see ``Policy``."""
-        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
-        return action
-
-    def explore_state(self) -> dict[str, Tensor]:
-        """The noise stream's state; see ``Policy``."""
-        return self._noise.state()
-
-    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from ``explore_state``."""
-        self._noise.load(state)
+def sac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
+    """What a collector of SAC acts with; arguments as for ``make_policy``."""
+    return GaussianPolicy(_make_actor(spec.env, spec.learner, network_generator(seed))[0], seed=seed, index=index)
 
 
 def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, GaussianActor]:

@@ -22,7 +22,6 @@ def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, discount: 
         next_value: [B] float32, minimum over target critics, entropy included.
         discount: of ``next_value``, in [0, 1]: ``Minibatch.discount``, gamma^m after m env steps.
 
-
     Returns:
         [B] float32 without gradient.
 

@@ -99,10 +99,22 @@ def parse_ent_coef(value: float | str) -> tuple[bool, float]:
         initial = math.nan
     if not math.isfinite(initial) or initial < 0.0 or (learned and initial == 0.0):
         raise ConfigError(
-            f"sac.ent_coef={value!r} is no temperature; use 'auto', 'auto_0.1' (learned, starting there) "
+            f"ent_coef={value!r} is no temperature; use 'auto', 'auto_0.1' (learned, starting there) "
             "or a fixed number of at least 0"
         )
     return learned, initial
+
+
+def check_temperature(section: str, ent_coef: float | str, target_entropy: float | str) -> None:
+    """Refuse what no temperature can be made of.
+
+    Raises:
+        ConfigError: names the section of the config, the option and its value.
+    """
+    parse_ent_coef(ent_coef)
+    number = isinstance(target_entropy, int | float) and math.isfinite(target_entropy)
+    if target_entropy != "auto" and not number:
+        raise ConfigError(f"{section}.target_entropy={target_entropy!r} must be 'auto' or a number of nats")
 
 
 def make_temperature(

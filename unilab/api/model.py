@@ -21,6 +21,7 @@ from unilab.api.acting import Acting
 from unilab.api.env_name import name_env
 from unilab.api.evaluation import Evaluation, evaluate_policy
 from unilab.api.options import changed, new_config, plain_names
+from unilab.api.untrained import untrained_state
 from unilab.api.watching import Callback, Watch
 from unilab.checkpoint import is_model_file, list_checkpoints, load_state, save_model
 from unilab.config import TrainConfig, check, dump, overlay, parse_count
@@ -29,6 +30,7 @@ from unilab.hooks import Hooks
 from unilab.resume import FIXED, Resume, check_changes, open_resume, saved_config
 from unilab.rundir import RunSummary
 from unilab.train import train
+from unilab.watchdog import raising_deadline
 
 _POLICIES = ("MlpPolicy", "MultiInputPolicy")
 SUFFIX = ".pt"
@@ -43,6 +45,7 @@ class Model:
         env: another place for the env.
         seed: of every random stream.
         preset: "sb3" for Stable-Baselines3's hyperparameters; None: those of the command line.
+        size: "small" or "paper" for algorithms that have these; "auto": small on a CPU, paper on a GPU.
         verbose: 1 prints what the command line prints, 0 nothing.
         fields: every option of the command line by its name with underscores; ``unilab train --help`` lists them.
 
@@ -61,12 +64,13 @@ class Model:
         env: Any = None,
         seed: int = 0,
         preset: str | None = None,
+        size: str = "auto",
         verbose: int = 0,
         **fields: Any,
     ) -> None:
         env = _without_policy([word for word in (env_id, *more, env) if word is not None], fields)
         fields = fields | {"seed": seed} | _env_fields(env, fields)
-        self._cfg = new_config(self.algo, preset, fields)
+        self._cfg = new_config(self.algo, preset, fields, size=size)
         self._verbose = verbose
         self._allowed: frozenset[str] = frozenset()  # what may differ from the run that goes on
         self._source: Path | None = None  # where it stands: run directory, checkpoint or saved file
@@ -149,6 +153,7 @@ class Model:
             opened=self._opened,
             tick_done=watch.tick_done,
             second_interrupt=_interrupt,
+            deadline=raising_deadline,
         )
         before = self.run_dir
         try:
@@ -188,16 +193,15 @@ class Model:
     def save(self, path: str | Path) -> Path:
         """Write networks, optimisers, normaliser and config to one file, without the replay; returns its path.
 
-        The run directory holds all that and the replay; this file is to give away.
+        The run directory holds all that and the replay; this file is to give away. Before ``learn`` it holds what that
+        begins with.
 
         Raises:
-            ConfigError: nothing was learnt yet, or the file cannot be written.
+            ConfigError: the file cannot be written.
         """
-        if self._state is None:
-            raise ConfigError("there is nothing to save: call learn first")
         file = Path(path)
         file = file if file.suffix else file.with_suffix(SUFFIX)
-        save_model(file, self._state, config=dump(self._cfg), env_steps=self.num_timesteps)
+        save_model(file, self._standing, config=dump(self._cfg), env_steps=self.num_timesteps)
         return file
 
     @property
@@ -223,9 +227,14 @@ class Model:
         return self._cached_state
 
     @property
+    def _standing(self) -> Mapping[str, Any]:
+        """What ``learn`` has left, or what it will begin with."""
+        return untrained_state(self._cfg) if self._state is None else self._state
+
+    @property
     def _acting(self) -> Acting:
         if self._cached_acting is None:
-            self._cached_acting = Acting(self._cfg, self._state)
+            self._cached_acting = Acting(self._cfg, self._standing)
         return self._cached_acting
 
     # ------------------------------------------------------------ learning

@@ -11,8 +11,9 @@ import numpy as np
 import yaml
 
 from unilab.algos.registry import ALGORITHMS
-from unilab.config import TrainConfig, check, load_file, overlay, preset_path
+from unilab.config import TrainConfig, check, overlay
 from unilab.errors import ConfigError, nearest
+from unilab.presets import AUTO, load_preset
 
 ALIASES = {
     "n_envs": "num_envs",
@@ -43,14 +44,14 @@ NOT_HERE = {
 _UNLIMITED = 10**12  # env steps: how long learn goes on is not known yet
 
 
-def new_config(algo: str, preset: str | None, changes: Mapping[str, Any]) -> TrainConfig:
-    """The command line's config for ``--algo`` and ``--preset``, with changes.
+def new_config(algo: str, preset: str | None, changes: Mapping[str, Any], *, size: str = AUTO) -> TrainConfig:
+    """The command line's config for ``--algo``, ``--preset`` and ``--size``, with changes.
 
     Raises:
         ConfigError: unknown name (with the nearest known one), bad value or conflict.
     """
-    base = dataclasses.replace(load_file(preset_path(algo, preset), TrainConfig()), algo=algo)
-    return changed(base, changes)
+    device = changes.get("device", AUTO)
+    return changed(load_preset(algo, preset, size=size, device=str(device)), changes)
 
 
 def changed(cfg: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
@@ -78,14 +79,13 @@ def plain_names(changes: Mapping[str, Any]) -> dict[str, Any]:
     for given, value in _updates_per_step(changes).items():
         if given in NOT_HERE:
             raise ConfigError(f"{given}={value!r} has no place here: {NOT_HERE[given]}")
-        name = ALIASES.get(given, given)
-        if given == "policy_kwargs":
-            name, value = "hidden", _hidden(value or {})
         if value is None and given in ("tensorboard_log", "policy_kwargs"):
             continue
-        if name in found:
-            raise ConfigError(f"{name} is given twice, once as {given}")
-        found[name] = value
+        ours = _widths(value) if given == "policy_kwargs" else {ALIASES.get(given, given): value}
+        for name, meant in ours.items():
+            if name in found:
+                raise ConfigError(f"{name} is given twice, once as {given}")
+            found[name] = meant
     return found
 
 
@@ -105,19 +105,22 @@ def _updates_per_step(changes: Mapping[str, Any]) -> Mapping[str, Any]:
     raise ConfigError(f"{what}: unilab counts updates per env step, whatever the number of envs; use {way}")
 
 
-def _hidden(policy_kwargs: Mapping[str, Any]) -> Any:
-    """Widths of the hidden layers; None where they are not given."""
+def _widths(policy_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """``hidden``, and ``critic_hidden``, empty where it is the same; neither where they are not given."""
     for name in policy_kwargs:
         if name != "net_arch":
             raise ConfigError(
                 f"policy_kwargs has {name!r}, which has no place here: only net_arch does; or use hidden=(256, 256)"
             )
     widths = policy_kwargs.get("net_arch")
-    if isinstance(widths, Mapping):
-        if len({tuple(part) for part in widths.values()}) > 1:
-            raise ConfigError(f"net_arch={widths}: actor and critics have the same hidden layers here; use one list")
-        widths = next(iter(widths.values()), None)
-    return widths
+    if widths is None:
+        return {}
+    if not isinstance(widths, Mapping):
+        return {"hidden": widths, "critic_hidden": ()}
+    if widths.keys() != {"pi", "qf"}:
+        raise ConfigError(f"net_arch={widths!r} must be a list, or have pi (the actor's widths) and qf (the critics')")
+    actor, critics = widths["pi"], widths["qf"]
+    return {"hidden": actor, "critic_hidden": () if tuple(critics) == tuple(actor) else critics}
 
 
 def _sections(algo: str) -> dict[str, str]:

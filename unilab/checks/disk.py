@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import ceil
 from pathlib import Path
 
+from unilab.algos.registry import ALGORITHMS
 from unilab.budget import format_bytes
 from unilab.checks.finding import Finding, fail, ok, warn
 from unilab.config import TrainConfig
@@ -60,8 +61,9 @@ def state_bytes(cfg: TrainConfig, spec: EnvSpec) -> int:
     """Estimate of a checkpoint without replay: weights, targets, Adam's two moments, and the policy once more."""
     critic_in = (spec.critic_dim or spec.obs_dim) + spec.action_dim
     actor = _weights(spec.obs_dim, cfg.learner.hidden, 2 * spec.action_dim)
-    critics = 2 * _weights(critic_in, cfg.learner.hidden, 1)
-    return 4 * (5 * actor + 4 * critics)  # an actor's target too, which only TD3 has
+    critics = 2 * _weights(critic_in, cfg.learner.critic_widths, 1)
+    targets = "tau" not in ALGORITHMS[cfg.algo].without
+    return 4 * (5 * actor + (3 + targets) * critics)  # an actor's target too, which only TD3 has
 
 
 def checkpoints_kept(cfg: TrainConfig) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +58,16 @@ class TanhActor(nn.Module):
         return self.forward(obs)
 
 
+class Actor(Protocol):
+    """What ``NormalizedActor`` asks of an actor."""
+
+    def __call__(self, obs: Tensor) -> Any:
+        """What the algorithm explores with."""
+
+    def mode(self, obs: Tensor) -> Tensor:
+        """The deterministic action, [B, action_dim] float32 in [-1, 1]."""
+
+
 class NormalizedActor(nn.Module):
     """Normaliser and actor, all that is published to collectors; called, it acts deterministically.
 
@@ -65,7 +76,7 @@ class NormalizedActor(nn.Module):
         actor: takes normalised ones.
     """
 
-    def __init__(self, norm: RunningNorm | NoNorm, actor: GaussianActor | TanhActor) -> None:
+    def __init__(self, norm: RunningNorm | NoNorm, actor: Actor) -> None:
         super().__init__()
         self.norm = norm
         self.actor = actor

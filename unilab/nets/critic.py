@@ -36,14 +36,14 @@ class TwinCritic(nn.Module):
         super().__init__()
         members = [mlp((obs_dim + action_dim, *hidden, 1), generator) for _ in range(MEMBERS)]
         *inner, head = zip(*([m for m in net if isinstance(m, nn.Linear)] for net in members), strict=True)
-        layers: list[_Linear | _LayerNorm | _ReLU] = []
+        layers: list[TwinLinear | _LayerNorm | _ReLU] = []
         for group in inner:
-            layers.append(_Linear(group))
+            layers.append(TwinLinear(group))
             if layer_norm:
                 layers.append(_LayerNorm(group[0].out_features))
             layers.append(_ReLU())
         self.layers = nn.ModuleList(layers)
-        self.head = _Head(head)
+        self.head = TwinHead(head)
 
     def forward(self, obs: Tensor, action: Tensor) -> Tensor:
         """Values of both members.
@@ -69,7 +69,7 @@ class TwinCritic(nn.Module):
         return self.head.first(x)
 
 
-class _Linear(nn.Module):
+class TwinLinear(nn.Module):
     """A linear layer per member: weight [2, in, out], bias [2, 1, out]."""
 
     def __init__(self, members: Sequence[nn.Linear]) -> None:
@@ -78,13 +78,15 @@ class _Linear(nn.Module):
         self.bias = nn.Parameter(torch.stack([m.bias.detach()[None] for m in members]))
 
     def forward(self, x: Tensor) -> Tensor:
+        """[2, B, in] to [2, B, out]."""
         return torch.baddbmm(self.bias, x, self.weight)
 
     def first(self, x: Tensor) -> Tensor:
+        """Member 0 alone: [B, in] to [B, out]."""
         return torch.addmm(self.bias[0], x, self.weight[0])
 
 
-class _Head(nn.Module):
+class TwinHead(nn.Module):
     """A linear layer with one output per member: weight [2, 1, in], bias [2, 1].
 
     As a product and a sum, because a batched matrix product with one column takes six times as long on a CPU.
@@ -96,9 +98,11 @@ class _Head(nn.Module):
         self.bias = nn.Parameter(torch.stack([m.bias.detach() for m in members]))
 
     def forward(self, x: Tensor) -> Tensor:
+        """[2, B, in] to [2, B]."""
         return (x * self.weight).sum(-1) + self.bias
 
     def first(self, x: Tensor) -> Tensor:
+        """Member 0 alone: [B, in] to [B]."""
         return (x * self.weight[0]).sum(-1) + self.bias[0]
 
 

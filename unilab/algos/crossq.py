@@ -1,0 +1,223 @@
+"""CrossQ: soft actor-critic with batch-normalised networks and without target networks.
+
+The critics see state-action pairs and their successors in one batch, so that both are normalised by the same
+statistics; the successors' values are the target, without gradient. Order within an update:
+
+1. actor's forward pass by batch statistics, then the temperature on its actions (every ``policy_delay`` updates);
+2. successors' actions, by the actor's running statistics;
+3. critics, on the joint batch;
+4. actor, on the actions of step 1, against the critics by their running statistics (every ``policy_delay`` updates).
+
+Source: Bhatt et al. 2024, arXiv:1902.05605v4; batch renormalisation of Ioffe 2017, arXiv:1702.03275.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from unilab.algos.adam import make_adam
+from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.compiled import Compute, prepare
+from unilab.algos.gaussian_policy import GaussianPolicy
+from unilab.algos.inputs import Inputs, make_inputs
+from unilab.algos.noise import learner_generator, network_generator
+from unilab.algos.sac import actor_loss, soft_value
+from unilab.algos.schedule import LearningRate
+from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.algos.targets import td_target, twin_loss
+from unilab.algos.temperature import check_temperature, make_temperature
+from unilab.errors import ConfigError
+from unilab.nets.actor import NormalizedActor
+from unilab.nets.distributions import squashed_sample
+from unilab.nets.norm_actor import NormGaussianActor
+from unilab.nets.norm_critic import NormTwinCritic
+from unilab.nets.normalizer import make_norm
+from unilab.spec import EnvSpec, Minibatch, ReturnStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossQConfig:
+    """What only CrossQ has."""
+
+    ent_coef: float | str = "auto"
+    """Temperature: ``auto`` is learned from 1, ``auto_0.1`` learned from 0.1, a number is fixed."""
+    target_entropy: float | Literal["auto"] = "auto"
+    """Entropy in nats that a learned temperature keeps; ``auto`` is minus the number of action dimensions."""
+    norm_momentum: float = 0.99
+    """Share of the running statistics that stays at each batch."""
+    renorm_warmup: int = 100_000
+    """Batches that each network normalises by their own statistics alone, before renormalisation sets in."""
+
+    def __post_init__(self) -> None:
+        check_temperature("crossq", self.ent_coef, self.target_entropy)
+        if not 0.0 <= self.norm_momentum < 1.0:
+            raise ConfigError(f"crossq.norm_momentum={self.norm_momentum!r} cannot work; it must be within [0, 1)")
+        if self.renorm_warmup < 0:
+            raise ConfigError(f"crossq.renorm_warmup={self.renorm_warmup!r} cannot work; it must be 0 or more")
+
+
+class CrossQ:
+    """The learner; see the module's docstring for the order of an update.
+
+    Args:
+        env: shapes of observations and actions.
+        cfg: hyperparameters shared by all algorithms.
+        algo: CrossQ's own.
+        seed: of the run; networks and noise have streams of their own.
+        device: where networks, optimisers and noise live.
+        rate: the run's learning rate.
+        compute: how updates are computed.
+    """
+
+    def __init__(
+        self,
+        env: EnvSpec,
+        cfg: LearnerConfig,
+        algo: CrossQConfig,
+        *,
+        seed: int,
+        device: torch.device,
+        rate: LearningRate,
+        compute: Compute,
+    ) -> None:
+        init = network_generator(seed)
+        module, self._actor = _make_actor(env, cfg, algo, init)
+        self.policy_module: nn.Module = module.to(device)
+        self._inputs = make_inputs(env, module.norm, cfg, device=device)
+        self._critic = NormTwinCritic(
+            self._inputs.critic_dim,
+            env.action_dim,
+            cfg.critic_widths,
+            init,
+            momentum=algo.norm_momentum,
+            warmup=algo.renorm_warmup,
+        ).to(device)
+        self._target_entropy = -float(env.action_dim) if algo.target_entropy == "auto" else algo.target_entropy
+        self._temperature = make_temperature(
+            algo.ent_coef,
+            target_entropy=self._target_entropy,
+            rate=rate,
+            betas=cfg.adam_betas,
+            device=device,
+        )
+        self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
+        self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
+        self._noise = learner_generator(seed, device)
+        self._rate = rate
+        self._step = prepare(self._one_update, compute, device)
+        self._cfg = cfg
+        self._ent_coef = algo.ent_coef
+        self.updates = 0
+
+    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
+        """Feed new env rows to the normalisers; see ``Learner``."""
+        self._inputs.observe(obs, critic_obs)
+
+    def observe_returns(self, returns: ReturnStats) -> None:
+        """Feed new returns to the scale of rewards; see ``Learner``."""
+        self._inputs.rewards.update(returns)
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Learner``."""
+        cfg = self._cfg
+        return {
+            "hidden": "x".join(map(str, cfg.hidden)),
+            "critics": "x".join(map(str, cfg.critic_widths)),
+            "gamma": f"{cfg.gamma:g}",
+            "lr": f"{cfg.learning_rate:g}",
+            "policy delay": str(cfg.policy_delay),
+            "ent_coef": str(self._ent_coef),
+            "target entropy": f"{self._target_entropy:g}",
+        }
+
+    def update(self, batch: Minibatch) -> dict[str, Tensor]:
+        """One update; see ``Learner``.
+
+        Returns:
+            learning_rate, critic_loss, q_mean, ent_coef; with an actor step actor_loss too, and ent_coef_loss where the
+            temperature is learned.
+        """
+        self.updates += 1
+        self._rate.at(self.updates)
+        noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
+        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
+        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
+
+    @torch.no_grad()
+    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' values; see ``Learner``."""
+        q: Tensor = self._critic(self._inputs.for_critic(critic_obs), action)
+        return self._inputs.rewards.in_env_units(q)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides future updates; see ``Learner``."""
+        return save_state(self._parts(), self.updates)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; see ``Learner``."""
+        self.updates = load_state(self._parts(), state)
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Start from what another run has learnt; see ``Learner``."""
+        load_weights(self._parts(), state)
+
+    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        inputs = self._inputs(batch)
+        metrics: dict[str, Tensor] = {}
+        if acts:
+            mean, log_std = self._actor.learn(inputs.obs)
+            action, log_prob = squashed_sample(mean, log_std, noise[0])
+            metrics |= self._temperature.step(log_prob)
+        alpha = self._temperature.alpha()
+        metrics |= self._update_critic(batch, inputs, alpha, noise[1])
+        if acts:
+            metrics |= self._update_actor(inputs, action, log_prob, alpha)
+        return metrics
+
+    def _update_critic(self, batch: Minibatch, inputs: Inputs, alpha: Tensor, noise: Tensor) -> dict[str, Tensor]:
+        with torch.no_grad():
+            mean, log_std = self._actor(inputs.next_obs)
+            next_action, log_prob = squashed_sample(mean, log_std, noise)
+        obs = torch.cat((inputs.critic_obs, inputs.next_critic_obs))
+        q, next_q = self._critic.learn(obs, torch.cat((batch.action, next_action))).chunk(2, dim=-1)
+        next_value = soft_value(next_q.detach(), log_prob, alpha)
+        target = td_target(inputs.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
+        loss = twin_loss(q, target)
+        self._critic_optimizer.descend(loss)
+        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha}
+
+    def _update_actor(self, inputs: Inputs, action: Tensor, log_prob: Tensor, alpha: Tensor) -> dict[str, Tensor]:
+        loss = actor_loss(self._critic(inputs.critic_obs, action), log_prob, alpha)
+        self._actor_optimizer.descend(loss)
+        return {"actor_loss": loss.detach()}
+
+    def _parts(self) -> dict[str, Part]:
+        return {
+            "policy": self.policy_module,
+            "critic": self._critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+            "noise": self._noise,
+            **self._inputs.parts,
+            **self._temperature.parts,
+        }
+
+
+def crossq_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
+    """What a collector of CrossQ acts with; arguments as for ``make_policy``."""
+    module, _ = _make_actor(spec.env, spec.learner, spec.algo_config, network_generator(seed))
+    return GaussianPolicy(module, seed=seed, index=index)
+
+
+def _make_actor(
+    env: EnvSpec, cfg: LearnerConfig, algo: CrossQConfig, init: torch.Generator
+) -> tuple[NormalizedActor, NormGaussianActor]:
+    actor = NormGaussianActor(
+        env.obs_dim, env.action_dim, cfg.hidden, init, momentum=algo.norm_momentum, warmup=algo.renorm_warmup
+    )
+    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor
