@@ -237,6 +237,36 @@ def test_memory_is_the_newest_of_each_role_in_megabytes(rig):
     assert "sys/collector_rss_mb" not in second
 
 
+def test_the_console_has_the_speeds_since_its_line_before_however_close_the_last_row_is(rig):
+    rig.clock.now += 1.999
+    rig.tick(60, updates=60)  # the first line
+    rig.progress._console_due = EverySeconds(10.0, rig.clock.perf_counter)  # as after the prefill
+    rig.clock.now += 8.999
+    rig.tick(100, updates=100)  # a row, no line
+    rig.clock.now += 1.499
+    rig.tick(102, updates=102)
+
+    first, second = rig.lines
+    assert "fps=30 updates/s=30" in first
+    assert "env_steps=102" in second
+    assert "fps=4 updates/s=4" in second
+    assert rig.spy.rows[0][1]["time/fps"] == pytest.approx(100 / 11, rel=1e-3)
+
+
+def test_a_panel_that_is_drawn_often_has_the_speeds_of_the_last_ten_seconds(rig, monkeypatch):
+    said = []
+    monkeypatch.setattr(rig.progress._reporter.console, "status", lambda *words: said.append(words[2]["time/fps"]))
+    monkeypatch.setattr(rig.progress, "due", lambda _: True)
+    monkeypatch.setattr(rig.progress, "_to_console", True)
+    for second in range(1, 41):  # 10 env steps/s, and 20 from the 20th second on
+        rig.clock.now += 0.999
+        rig.tick(10 * second + 10 * max(0, second - 20))
+
+    assert said[:20] == pytest.approx([10.0] * 20)
+    assert said[24] == pytest.approx(15.0)
+    assert said[30:] == pytest.approx([20.0] * 10)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_loss_that_is_not_finite_ends_the_run_and_is_named(rig, value):
     rig.add_losses(critic_loss=1.0, actor_loss=2.0)

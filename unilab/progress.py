@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter
 
 FIRST_CONSOLE_S = 2.0
+SPEEDS_S = 9.5
+"""What the console's speeds are taken over, at least, once a run is that old: from one plain line to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Progress:
         self._console_due = EverySeconds(min(FIRST_CONSOLE_S, self._console_s))
         self._to_files = self._to_console = False
         self._age_sum, self._age_count = 0.0, 0
-        self._mark: Mark | None = None
+        self._mark: Mark | None = None  # at the last write to files
+        self._recent: deque[Mark] = deque()  # at the last writes to the console
         self._rewards_from: tuple[int, float] | None = None  # env steps and sum of rewards at the last write to files
         self._written = -1
         self._prefilled = False
@@ -134,18 +138,19 @@ class Progress:
         now = Mark(time.perf_counter(), env_steps, updates, reward_sum, policy_lag, seconds)
         if self._mark is None:
             self._mark = now
+            self._recent.append(now)
             self._rewards_from = self._rewards_from or (env_steps, reward_sum)
             return
+        memory = {f"sys/{role}_rss_mb": nbytes / 1e6 for role, nbytes in resident.items()}
         skips = {"rollout/skipped_steps": float(skipped)} if skipped else {}
-        fresh = env_steps > self._mark.env_steps
         to_files = (self._to_files or last) and env_steps > self._written
         if to_files:
-            self._scalars = self._sums(now) | skips
-        if fresh:
-            self._scalars |= _speeds(self._mark, now)
-            self._scalars |= {f"sys/{role}_rss_mb": nbytes / 1e6 for role, nbytes in resident.items()}
-        self._reporter.write(env_steps, self._scalars, to_console=self._to_console or last, to_files=to_files)
+            self._scalars = self._sums(now) | _speeds(self._mark, now) | memory | skips
+        if self._to_console or last:
+            shown = self._scalars | self._recent_speeds(now) | memory
+            self._reporter.write(env_steps, shown, to_console=True, to_files=False)
         if to_files:
+            self._reporter.write(env_steps, self._scalars, to_console=False, to_files=True)
             self._written = env_steps
             self._mark = now
             self._rewards_from = env_steps, reward_sum
@@ -180,6 +185,14 @@ class Progress:
         """Write the scalars of an evaluation."""
         self._reporter.write_evaluation(env_steps, scalars)
 
+    def _recent_speeds(self, now: Mark) -> dict[str, float]:
+        """Since the last row of the files it may be a single tick, which has just waited for something."""
+        recent = self._recent
+        while len(recent) > 1 and now.time_s - recent[1].time_s >= SPEEDS_S:
+            recent.popleft()
+        recent.append(now)
+        return _speeds(recent[0], now)
+
     def _sums(self, now: Mark) -> dict[str, float]:
         """Everything but the speeds, since the last write."""
         losses = self._metrics.drain()
@@ -208,8 +221,10 @@ class Progress:
 
 
 def _speeds(then: Mark, now: Mark) -> dict[str, float]:
-    """Env steps and updates over wall time, nothing else."""
+    """Env steps and updates over wall time, nothing else; none where there was no env step."""
     wall_s = now.time_s - then.time_s
+    if now.env_steps == then.env_steps:
+        return {}
     return {
         "time/fps": (now.env_steps - then.env_steps) / wall_s,
         "perf/updates_per_s": (now.updates - then.updates) / wall_s,

@@ -60,6 +60,7 @@ FIXED = frozenset(
         "fastsac.atoms",
         "replay.buffer_size",
         "replay.learning_starts",
+        "replay.warmup",
         "pacing.utd",
         "pacing.steps_per_tick",
     }

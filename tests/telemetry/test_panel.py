@@ -12,6 +12,8 @@ SCALARS = {
     "rollout/ep_rew_mean": 1234.5,
     "train/critic_loss": 0.25,
     "time/fps": 321.0,
+    "perf/updates_per_s": 80.25,
+    "sys/collector_rss_mb": 246.81,
     "perf/learner_update_share": 0.8,
     "perf/learner_wait_batch_share": 0.15,
     "perf/learner_other_share": 0.05,
@@ -72,9 +74,12 @@ def test_it_shows_progress_returns_losses_speeds_and_who_waits(panel):
     for words in ("training", "1234", "critic loss", "0.25", "env steps/s", "321"):
         assert words in text
     assert "actor loss" not in text  # there is none
+    for words, value in (("updates/step", "0.25"), ("collector MB", "246.8")):
+        (row,) = [line for line in text.splitlines() if words in line]
+        assert row.split(words)[1].split()[0] == value
     (learner,) = [line for line in text.splitlines() if "learner" in line]
     assert "busy 85%  update 80%, wait_batch 15%, other 5%" in learner
-    (collector,) = [line for line in text.splitlines() if "collector" in line]
+    (collector,) = [line for line in text.splitlines() if "collector  " in line]
     assert "busy 30%  env_step 30%, wait_grant 70%" in collector
 
 

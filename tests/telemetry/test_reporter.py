@@ -37,11 +37,12 @@ def test_the_console_shows_its_selection_in_order_and_leaves_out_what_is_missing
         "train/critic_loss": 0.123456,
         "time/fps": 2500.4,
         "rollout/ep_rew_mean": -1200.5,
+        "rollout/success_rate": 0.25,
         "lag/policy": 1.0,
     }
     reporter.write(1250, scalars, to_console=True)
 
-    expected = "env_steps=1250 done=2.5% ep_rew_mean=-1200 fps=2500 critic_loss=0.1235 policy_lag=1\n"
+    expected = "env_steps=1250 done=2.5% ep_rew_mean=-1200 success_rate=0.25 fps=2500 critic_loss=0.1235 policy_lag=1\n"
     assert stream.getvalue() == expected
     assert spy.rows == [(1250, scalars)]
 

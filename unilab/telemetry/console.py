@@ -19,8 +19,10 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b
 CONSOLE_NAMES = {
     "rollout/ep_rew_mean": "ep_rew_mean",
     "rollout/ep_len_mean": "ep_len_mean",
+    "rollout/success_rate": "success_rate",
     "rollout/reward_per_step": "reward_per_step",
     "eval/mean_reward": "eval_reward",
+    "eval/success_rate": "eval_success",
     "time/fps": "fps",
     "perf/updates_per_s": "updates/s",
     "train/critic_loss": "critic_loss",

@@ -43,6 +43,7 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str]]] = {
     "speed": (
         ("time/fps", "env steps/s"),
         ("perf/updates_per_s", "updates/s"),
+        ("utd", "updates/step"),
         ("lag/policy", "policy lag"),
         ("lag/row_age", "row age"),
         ("sys/learner_rss_mb", "learner MB"),
@@ -109,6 +110,8 @@ class Panel(Console):
         if "eval/mean_reward" in scalars:
             mean = scalars["eval/mean_reward"]
             self._scalars["best"] = max(mean, self._scalars.get("best", mean))
+        if scalars.get("time/fps"):
+            self._scalars["utd"] = scalars.get("perf/updates_per_s", 0.0) / scalars["time/fps"]
         self._phase = ""
         self._draw()
 
