@@ -131,6 +131,10 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
     compute = pick_compute(cfg, device, resume.state.get("compute", _AS_BEFORE) if resume else None)
     warnings = warnings_of(machine_findings(cfg, threads, device))
     spec = look_at_env(cfg, deadline)
+    if cfg.learner.symmetry and spec.mirror is None:
+        raise ConfigError(
+            f"symmetry=True cannot work with {cfg.env.env}: it declares no mirror map (docs/envs.md); leave it out"
+        )
     check_run_memory(cfg, spec)
     warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(cfg, spec)))
     if resume:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from unilab.algos.registry import make_learner
+from unilab.algos.symmetry import Augment, HalfMirrored, unchanged
 from unilab.assembly import collector_job, make_copier, make_pipeline, open_shared, pack_batch
 from unilab.budget import keep_freed_memory
 from unilab.checkpoint import preload
@@ -136,6 +137,8 @@ class Runtime:
             total_updates=plan.schedule.updates_until(plan.schedule.total_ticks),
             compute=replace(plan.compute, say=self._console.note, stoppable=self._interrupt.breaking),
         )
+        mirror = plan.spec.mirror if cfg.learner.symmetry else None
+        self.augment: Augment = HalfMirrored(mirror, plan.device) if mirror else unchanged
         if plan.weights is not None:
             self.learner.load_weights(plan.weights)
         if plan.resume:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from unilab.mirror import Mirror
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -27,6 +29,7 @@ class EnvSpec:
     critic_keys: tuple[str, ...] = ()
     metric_names: tuple[str, ...] = ()  # names in EnvStep.metrics, the same in every step
     max_episode_steps: int | None = None
+    mirror: Mirror | None = None  # left/right; None: the env has not declared one
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ class LearnerConfig:
     """Normalise observations by running mean and standard deviation."""
     norm_reward: bool = False
     """Scale rewards by the running standard deviation of discounted returns, so that those stay within 5."""
+    symmetry: bool = False
+    """Mirror half of the rows of each update, left to right; for envs that declare how."""
 
     def __post_init__(self) -> None:
         _require("n_step", self.n_step, self.n_step >= 1, "1 or more")

@@ -36,6 +36,7 @@ def task_spec(env_id: str, task: Task, max_episode_steps: int | None) -> EnvSpec
         critic_dim=groups["critic"].shape[1] if "critic" in groups else 0,
         metric_names=tuple(sorted((*metrics, UNSTABLE))),
         max_episode_steps=max_episode_steps,
+        mirror=task.mirror(),
     )
 
 

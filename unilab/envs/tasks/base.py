@@ -29,6 +29,7 @@ from unilab.envs.mujoco_sim import Sim
 from unilab.envs.tasks.assets import model_path
 from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.recipe import Part
+from unilab.mirror import Mirror
 
 Array = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
@@ -104,6 +105,13 @@ class Task:
         """What ``observe`` puts together, for an exported policy to run in plain MuJoCo.
 
         None where the actions are not the controls, or where an observation holds more than ``MjData`` does.
+        """
+        return None
+
+    def mirror(self) -> Mirror | None:
+        """The left/right mirror map of observations and actions, where mirrored transitions are as good as any.
+
+        For ``--symmetry``; reward, termination and all that is drawn must not tell left from right.
         """
         return None
 

@@ -7,6 +7,7 @@ ground      flat or hills
 measure     what the robot measures and what only the critics see
 commands    velocities to follow, and their curriculum
 rewards     terms and weights
+mirror      the left/right mirror map
 variation   pushes, and robots that differ from one another
 draws       random numbers of all envs at once
 """

@@ -26,10 +26,12 @@ from unilab.envs.tasks.quadruped.commands import Commands, CommandSource
 from unilab.envs.tasks.quadruped.draws import new_key
 from unilab.envs.tasks.quadruped.ground import Ground, make_ground
 from unilab.envs.tasks.quadruped.measure import Noise
+from unilab.envs.tasks.quadruped.mirror import make_mirror
 from unilab.envs.tasks.quadruped.rewards import Motion, Weights, terms, weighted
 from unilab.envs.tasks.quadruped.robot import JOINTS, LEGS, load_robot
 from unilab.envs.tasks.quadruped.scene import TIMESTEP_S, Scene, build_scene
 from unilab.envs.tasks.quadruped.variation import NoPushes, Pushes, RandomPushes, RobotVariation, Variation, make_pushes
+from unilab.mirror import Mirror
 
 SUBSTEPS = 5
 DT = SUBSTEPS * TIMESTEP_S
@@ -156,6 +158,10 @@ class QuadrupedVelocity(Task):
         clean = measure.seen(sim, rows, measure.CLEAN)
         critic = np.concatenate([clean, measure.privileged(sim, self.scene, rows)], axis=1)
         return {"obs": measure.seen(sim, rows, measure.NOISY), "critic": critic}
+
+    def mirror(self) -> Mirror | None:
+        """See ``Task``; None for a robot whose sides are not alike."""
+        return make_mirror(self.scene, self.history)
 
     def _motion(self, sim: Sim, action_before: Array) -> Motion:
         scene, memory, data = self.scene, sim.memory, sim.data["sensordata"]
