@@ -83,6 +83,13 @@ def test_it_shows_progress_returns_losses_speeds_and_who_waits(panel):
     assert "busy 30%  env_step 30%, wait_grant 70%" in collector
 
 
+def test_a_role_that_only_waits_is_busy_0_percent(panel):
+    panel.status(2_000, 10_000, SCALARS | {"perf/collector_wait_grant_share": 1.002})
+
+    (line,) = [line for line in drawn(panel).splitlines() if "wait_grant" in line]
+    assert "busy 0%" in line
+
+
 def test_time_left_counts_from_where_this_start_began(panel, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("unilab.telemetry.panel.time.monotonic", lambda: now[0])

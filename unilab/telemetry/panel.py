@@ -214,7 +214,8 @@ class Panel(Console):
         for role, spans in _ROLES.items():
             shares = {span: self._scalars.get(f"perf/{role}_{span}_share", 0.0) for span in spans}
             if any(shares.values()):
-                busy = 1.0 - sum(shares.get(wait, 0.0) for wait in _WAITS)
+                # A wait that began before the row before may come to more than all of the time: never "-0%".
+                busy = max(0.0, 1.0 - sum(shares.get(wait, 0.0) for wait in _WAITS))
                 words = ", ".join(f"{span} {100 * share:.0f}%" for span, share in shares.items() if share >= 0.005)
                 table.add_row(Text(role, style="bold"), Text(f"busy {100 * busy:.0f}%"), Text(words, style="dim"))
         return table
