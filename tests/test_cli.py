@@ -156,6 +156,9 @@ SPECIAL = {
     "sac.target_entropy": (["-2.5"], -2.5),
     "crossq.ent_coef": (["0.2"], 0.2),
     "crossq.target_entropy": (["-2.5"], -2.5),
+    "fastsac.ent_coef": (["0.2"], 0.2),
+    "fastsac.target_entropy": (["-2.5"], -2.5),
+    "fastsac.log_std_max": (["1.0"], 1.0),
     "evaluation.stop_at_return": (["-150"], -150.0),
 }
 """Words and value of those fields for which no other value can be guessed from the type."""

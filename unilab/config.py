@@ -24,6 +24,8 @@ from tyro.conf import OmitArgPrefixes as Flat  # fields become flags without the
 
 from unilab.algos.base import LearnerConfig
 from unilab.algos.crossq import CrossQConfig
+from unilab.algos.fastsac import FastSACConfig
+from unilab.algos.fasttd3 import FastTD3Config
 from unilab.algos.registry import ALGORITHMS
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
@@ -59,7 +61,7 @@ class TrainConfig:
     """Everything that decides a run."""
 
     algo: str = "sac"
-    """Update rule: sac, td3 or crossq."""
+    """Update rule: sac, td3, crossq, fasttd3 or fastsac."""
     total_steps: int = 60_000
     """Env steps of the whole run, prefill included; rounded up to whole ticks."""
     seed: int = 0
@@ -112,6 +114,8 @@ class TrainConfig:
     sac: Flat[SACConfig] = field(default_factory=SACConfig)
     td3: TD3Config = field(default_factory=TD3Config)
     crossq: CrossQConfig = field(default_factory=CrossQConfig)
+    fasttd3: FastTD3Config = field(default_factory=FastTD3Config)
+    fastsac: FastSACConfig = field(default_factory=FastSACConfig)
 
     @property
     def algo_config(self) -> Any:

@@ -28,6 +28,24 @@ FALLING = dataclasses.replace(SMALL, lr_schedule="cosine")  # lr_final means som
 OPTIONS = {
     "sac": {"ent_coef": 0.2, "target_entropy": -7.0, "critic_layer_norm": True},
     "td3": {"exploration_noise": 0.3, "target_noise": 0.6, "noise_clip": 0.05, "critic_layer_norm": True},
+    "fasttd3": {
+        "noise_min": 0.3,
+        "noise_max": 0.8,
+        "target_noise": 0.6,
+        "noise_clip": 0.0,
+        "atoms": 11,
+        "v_min": -3.0,
+        "v_max": 7.0,
+    },
+    "fastsac": {
+        "ent_coef": 0.2,
+        "target_entropy": -7.0,
+        "log_std_min": -3.0,
+        "log_std_max": 1.0,
+        "atoms": 11,
+        "v_min": -3.0,
+        "v_max": 7.0,
+    },
     "crossq": {"ent_coef": 0.2, "target_entropy": -7.0, "norm_momentum": 0.5, "renorm_warmup": 0},
 }
 CASES = [

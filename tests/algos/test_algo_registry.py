@@ -5,6 +5,8 @@ import pytest
 from toy_learners import ALGOS, SMALL, env_spec
 
 from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.fastsac import FastSACConfig
+from unilab.algos.fasttd3 import FastTD3Config
 from unilab.algos.registry import ALGORITHMS, make_learner, make_policy
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
@@ -57,6 +59,16 @@ def test_every_option_has_a_default_and_cannot_be_changed_later(algo):
         (TD3Config, {"exploration_noise": -0.1}),
         (TD3Config, {"target_noise": float("nan")}),
         (TD3Config, {"noise_clip": -1.0}),
+        (FastTD3Config, {"noise_min": -0.1}),
+        (FastTD3Config, {"noise_max": 0.0}),
+        (FastTD3Config, {"target_noise": float("inf")}),
+        (FastTD3Config, {"atoms": 1}),
+        (FastTD3Config, {"v_max": -5.0}),
+        (FastTD3Config, {"v_min": float("-inf")}),
+        (FastSACConfig, {"target_entropy": "big"}),
+        (FastSACConfig, {"log_std_min": 0.0}),
+        (FastSACConfig, {"atoms": 0}),
+        (FastSACConfig, {"v_min": 5.0}),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_by_name(cls, bad):

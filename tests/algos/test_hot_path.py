@@ -10,6 +10,16 @@ from toy_learners import ALGOS, SMALL, env_spec, learner, minibatch, same_state
 NORMALISED = dataclasses.replace(SMALL, norm_obs=True, norm_reward=True)
 METRICS = {
     "sac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
+    "fasttd3": {"actor_loss", "critic_loss", "learning_rate", "q_mean", "support_edge"},
+    "fastsac": {
+        "actor_loss",
+        "critic_loss",
+        "ent_coef",
+        "ent_coef_loss",
+        "learning_rate",
+        "q_mean",
+        "support_edge",
+    },
     "crossq": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
     "td3": {"actor_loss", "critic_loss", "learning_rate", "q_mean"},
 }

@@ -12,7 +12,7 @@ ENDED = np.zeros(8, np.bool_)
 @pytest.mark.parametrize("algo", ALGOS)
 @pytest.mark.parametrize("n", [1, 8])
 def test_actions_have_their_shape_and_dtype_and_stay_within_one(algo, n):
-    made = policy(algo, **({"exploration_noise": 5.0} if algo == "td3" else {}))
+    made = policy(algo, **({"td3": {"exploration_noise": 5.0}, "fasttd3": {"noise_max": 5.0}}.get(algo, {})))
     obs, ended = {"obs": OBS["obs"][:n]}, ENDED[:n]
 
     for action in [made.act(obs), *(made.explore(obs, ended) for _ in range(20))]:
@@ -121,3 +121,53 @@ def test_td3_explores_with_its_own_standard_deviation_in_the_normalised_scale():
 
     assert noise.mean() == pytest.approx(0.0, abs=0.01)
     assert noise.std() == pytest.approx(0.1, rel=0.05)
+
+
+def sizes_of(noise) -> np.ndarray:
+    """Standard deviation of each env's noise; [steps, envs, dims] in."""
+    return np.asarray(noise).std(axis=(0, 2))
+
+
+def explored(made, steps, ended):
+    """Noise of some steps of actions near 0, where nothing is clipped."""
+    obs = {"obs": np.zeros((len(ended), 3), np.float32)}
+    first = made.explore(obs, ended) - made.act(obs)
+    return [first, *(made.explore(obs, np.zeros_like(ended)) - made.act(obs) for _ in range(steps - 1))]
+
+
+def test_fasttd3_explores_with_a_size_for_each_env_that_lasts_an_episode():
+    made, nobody = policy("fasttd3", noise_min=0.02, noise_max=0.2, env=env_spec(action_dim=8)), np.zeros(64, np.bool_)
+    half = np.arange(64) < 32
+
+    before = sizes_of(explored(made, 200, nobody))
+    same = sizes_of(explored(made, 200, nobody))
+    after = sizes_of(explored(made, 200, half))
+
+    np.testing.assert_allclose(same, before, rtol=0.15)
+    np.testing.assert_allclose(after[~half], before[~half], rtol=0.15)
+    assert (np.abs(after[half] / before[half] - 1.0) > 0.15).mean() > 0.6
+    for sizes in (before, after):  # uniform in [0.02, 0.2]
+        assert sizes.min() > 0.017
+        assert sizes.max() < 0.22
+        assert sizes.mean() == pytest.approx(0.11, abs=0.02)
+
+
+def test_fasttd3_keeps_each_envs_size_over_a_reload():
+    env = env_spec(action_dim=8)
+    made, other = policy("fasttd3", env=env), policy("fasttd3", env=env, index=3)
+    explored(made, 1, np.zeros(4, np.bool_))
+
+    other.load_explore_state(made.explore_state())
+
+    ended = np.array([False, True, False, False])
+    np.testing.assert_array_equal(explored(other, 3, ended), explored(made, 3, ended))
+
+
+def test_fastsac_starts_in_the_middle_of_its_ranges_whatever_it_sees():
+    made = policy("fastsac", env=env_spec(action_dim=1), log_std_min=-3.0, log_std_max=-1.0)
+    obs = {"obs": np.random.default_rng(1).normal(size=(4000, 3)).astype(np.float32) * 9.0}
+
+    before_tanh = np.arctanh(made.explore(obs, np.zeros(4000, np.bool_)).astype(np.float64))
+
+    np.testing.assert_array_equal(made.act(obs), np.zeros((4000, 1)))
+    assert before_tanh.std() == pytest.approx(np.exp(-2.0), rel=0.05)

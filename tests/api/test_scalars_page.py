@@ -8,7 +8,7 @@ import pytest
 from model_samples import small
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from unilab import SAC, TD3
+from unilab import SAC, TD3, FastTD3
 
 PAGE = (Path(__file__).parents[2] / "docs/scalars.md").read_text()
 ROWS = re.findall(r"^\| `([a-z]+/[\w<>]+)` \|([^|]*)\|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE)
@@ -39,6 +39,7 @@ def runs(tmp_path_factory):
     made = [
         small(folder / "sac", model=SAC),
         small(folder / "td3", model=TD3, serial=False, norm_reward=True),  # what only two processes have
+        small(folder / "fasttd3", model=FastTD3),
         small(folder / "native", "Reacher-v5", num_envs=2),
     ]
     return [model.learn(200) for model in made]

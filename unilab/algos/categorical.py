@@ -7,11 +7,14 @@ Source: Bellemare et al. 2017, arXiv:1707.06887 (C51).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
+
+from unilab.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,18 @@ class Support:
         """[K] float32. From whole numbers, so that an atom at 0 is 0."""
         index = torch.arange(self.count, dtype=torch.float64, device=device)
         return (self.low + self.step * index).float()
+
+
+def check_support(section: str, v_min: float, v_max: float, atoms: int) -> None:
+    """Refuse options that make no support.
+
+    Raises:
+        ConfigError: names the option.
+    """
+    if atoms < 2:
+        raise ConfigError(f"{section}.atoms={atoms} cannot work; it must be 2 or more")
+    if not (math.isfinite(v_min) and math.isfinite(v_max) and v_min < v_max):
+        raise ConfigError(f"{section}.v_min={v_min} and v_max={v_max} are no range; v_min must be below v_max")
 
 
 def expectation(probabilities: Tensor, support: Support) -> Tensor:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unilab.seeding import stream, torch_seed
@@ -40,3 +42,40 @@ class ExploreNoise:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from ``state``."""
         self._generator.set_state(state["generator"])
+
+
+class ScaledNoise:
+    """Normal noise of collector number ``index`` with a standard deviation for each env, drawn anew for every episode.
+
+    Args:
+        seed: of the run.
+        index: of the collector.
+        low: smallest standard deviation.
+        high: largest one; they are uniform in between.
+    """
+
+    def __init__(self, seed: int, index: int, *, low: float, high: float) -> None:
+        self._generator = torch.Generator().manual_seed(torch_seed(stream(seed, "explore", index)))
+        self._low, self._high = low, high
+        self._sizes = torch.empty(0)  # [n] once n is known
+
+    def draw(self, like: Tensor, ended: NDArray[np.bool_]) -> Tensor:
+        """Fresh noise with the shape of ``like``, [n, action_dim] float32.
+
+        Args:
+            like: the actions.
+            ended: [n], envs whose episode ended in the step before: their next one gets a size of its own.
+        """
+        fresh = torch.rand(len(like), generator=self._generator) * (self._high - self._low) + self._low
+        begins = len(self._sizes) != len(like)
+        self._sizes = fresh if begins else torch.where(torch.from_numpy(ended), fresh, self._sizes)
+        return torch.randn(like.shape, generator=self._generator) * self._sizes[:, None]
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of the generator's state and of the sizes."""
+        return {"generator": self._generator.get_state(), "sizes": self._sizes.clone()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``state``."""
+        self._generator.set_state(state["generator"])
+        self._sizes = state["sizes"].clone()

@@ -11,6 +11,8 @@ import torch
 from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
 from unilab.algos.compiled import EAGER, Compute
 from unilab.algos.crossq import CrossQ, CrossQConfig, crossq_policy
+from unilab.algos.fastsac import FastSAC, FastSACConfig, fastsac_policy
+from unilab.algos.fasttd3 import FastTD3, FastTD3Config, FastTD3Policy
 from unilab.algos.sac import SAC, SACConfig, sac_policy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.td3 import TD3, TD3Config, TD3Policy
@@ -32,6 +34,8 @@ ALGORITHMS = {
     "sac": Algorithm(SACConfig, SAC, sac_policy),
     "td3": Algorithm(TD3Config, TD3, TD3Policy),
     "crossq": Algorithm(CrossQConfig, CrossQ, crossq_policy, without=("tau",)),
+    "fasttd3": Algorithm(FastTD3Config, FastTD3, FastTD3Policy),
+    "fastsac": Algorithm(FastSACConfig, FastSAC, fastsac_policy),
 }
 
 

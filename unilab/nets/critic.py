@@ -36,11 +36,11 @@ class TwinCritic(nn.Module):
         super().__init__()
         members = [mlp((obs_dim + action_dim, *hidden, 1), generator) for _ in range(MEMBERS)]
         *inner, head = zip(*([m for m in net if isinstance(m, nn.Linear)] for net in members), strict=True)
-        layers: list[TwinLinear | _LayerNorm | _ReLU] = []
+        layers: list[TwinLinear | TwinLayerNorm | _ReLU] = []
         for group in inner:
             layers.append(TwinLinear(group))
             if layer_norm:
-                layers.append(_LayerNorm(group[0].out_features))
+                layers.append(TwinLayerNorm(group[0].out_features))
             layers.append(_ReLU())
         self.layers = nn.ModuleList(layers)
         self.head = TwinHead(head)
@@ -106,7 +106,7 @@ class TwinHead(nn.Module):
         return (x * self.weight[0]).sum(-1) + self.bias[0]
 
 
-class _LayerNorm(nn.Module):
+class TwinLayerNorm(nn.Module):
     """Layer normalisation with a scale and a shift per member: [2, 1, width] each."""
 
     def __init__(self, width: int) -> None:
@@ -115,9 +115,11 @@ class _LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(MEMBERS, 1, width))
 
     def forward(self, x: Tensor) -> Tensor:
+        """[2, B, width] to [2, B, width]."""
         return torch.addcmul(self.bias, unscaled_layer_norm(x, x.shape[-1:]), self.weight)
 
     def first(self, x: Tensor) -> Tensor:
+        """Member 0 alone: [B, width] to [B, width]."""
         return torch.addcmul(self.bias[0], unscaled_layer_norm(x, x.shape[-1:]), self.weight[0])
 
 

@@ -1,0 +1,261 @@
+"""FastTD3: TD3 with categorical critics, for many envs and large batches.
+
+Both critics learn the distribution of the one that expects less; the target action comes from the online actor, there
+is no target actor. Each env explores with a noise of its own size, drawn anew for every episode. Order within an
+update: critics, actor (every ``policy_delay`` updates), target critics.
+
+Source: Seo et al. 2025, arXiv:2505.22642.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unilab.algos.adam import make_adam
+from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.categorical import (
+    Support,
+    at_the_ends,
+    check_support,
+    cross_entropy,
+    expectation,
+    lower_mean,
+    project,
+)
+from unilab.algos.compiled import Compute, prepare
+from unilab.algos.inputs import Inputs, make_inputs
+from unilab.algos.noise import ScaledNoise, learner_generator, network_generator
+from unilab.algos.schedule import LearningRate
+from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.algos.targets import polyak, smaller, smoothed_action
+from unilab.errors import ConfigError
+from unilab.nets.actor import NormalizedActor, TanhActor
+from unilab.nets.categorical_critic import CategoricalCritic
+from unilab.nets.normalizer import make_norm
+from unilab.spec import EnvSpec, Minibatch, ReturnStats
+
+_FIRST_ACTIONS = 0.01  # standard deviation of the actor's last weights: the first actions are near 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FastTD3Config:
+    """What only FastTD3 has; noise in the normalised action scale, where the whole range is 2."""
+
+    noise_min: float = 0.001
+    """Smallest standard deviation of an env's exploration noise."""
+    noise_max: float = 0.4
+    """Largest one; each env draws its own for every episode, uniformly between the two."""
+    target_noise: float = 0.001
+    """Standard deviation of the noise that smooths target actions."""
+    noise_clip: float = 0.5
+    """Largest change of a target action by that noise."""
+    atoms: int = 101
+    """Values that a critic's distribution has."""
+    v_min: float = -5.0
+    """Lowest return that a critic can expect, in scaled rewards with norm_reward."""
+    v_max: float = 5.0
+    """Highest one."""
+
+    def __post_init__(self) -> None:
+        for name in ("noise_min", "target_noise", "noise_clip"):
+            value = getattr(self, name)
+            if not 0.0 <= value < math.inf:
+                raise ConfigError(f"fasttd3.{name}={value!r} cannot work; it must be 0 or more")
+        if not self.noise_min <= self.noise_max < math.inf:
+            raise ConfigError(f"fasttd3.noise_max={self.noise_max!r} must be noise_min={self.noise_min!r} or more")
+        check_support("fasttd3", self.v_min, self.v_max, self.atoms)
+
+
+class FastTD3:
+    """The learner; see the module's docstring for the order of an update.
+
+    Args:
+        env: shapes of observations and actions.
+        cfg: hyperparameters shared by all algorithms.
+        algo: FastTD3's own.
+        seed: of the run; networks and noise have streams of their own.
+        device: where networks, optimisers and noise live.
+        rate: the run's learning rate.
+        compute: how updates are computed.
+    """
+
+    def __init__(
+        self,
+        env: EnvSpec,
+        cfg: LearnerConfig,
+        algo: FastTD3Config,
+        *,
+        seed: int,
+        device: torch.device,
+        rate: LearningRate,
+        compute: Compute,
+    ) -> None:
+        init = network_generator(seed)
+        module, self._actor = _make_actor(env, cfg, init)
+        self.policy_module: nn.Module = module.to(device)
+        self._inputs = make_inputs(env, module.norm, cfg, device=device)
+        self._support = Support(algo.v_min, algo.v_max, algo.atoms)
+        self._critic = CategoricalCritic(
+            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init, smooth=False
+        ).to(device)
+        self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
+
+        self._online = list(self._critic.parameters())
+        self._targets = list(self._target_critic.parameters())
+        self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
+        self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
+        self._noise = learner_generator(seed, device)
+        self._rate = rate
+        self._step = prepare(self._one_update, compute, device)
+        self._cfg = cfg
+        self._algo = algo
+        self.updates = 0
+
+    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
+        """Feed new env rows to the normalisers; see ``Learner``."""
+        self._inputs.observe(obs, critic_obs)
+
+    def observe_returns(self, returns: ReturnStats) -> None:
+        """Feed new returns to the scale of rewards; see ``Learner``."""
+        self._inputs.rewards.update(returns)
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Learner``."""
+        cfg, algo = self._cfg, self._algo
+        return {
+            "hidden": "x".join(map(str, cfg.hidden)),
+            "critics": "x".join(map(str, cfg.critic_widths)),
+            "gamma": f"{cfg.gamma:g}",
+            "lr": f"{cfg.learning_rate:g}",
+            "policy delay": str(cfg.policy_delay),
+            "atoms": f"{algo.atoms} in [{algo.v_min:g}, {algo.v_max:g}]",
+            "exploration noise": f"{algo.noise_min:g} to {algo.noise_max:g}",
+        }
+
+    def update(self, batch: Minibatch) -> dict[str, Tensor]:
+        """One update; see ``Learner``.
+
+        Returns:
+            learning_rate, critic_loss, q_mean, support_edge, with an actor step actor_loss too.
+        """
+        self.updates += 1
+        self._rate.at(self.updates)
+        noise = torch.randn(batch.action.shape, generator=self._noise, device=batch.action.device)
+        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
+        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
+
+    @torch.no_grad()
+    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' values; see ``Learner``."""
+        return self._inputs.rewards.in_env_units(self._expected(self._inputs.for_critic(critic_obs), action))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides future updates; see ``Learner``."""
+        return save_state(self._parts(), self.updates)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; see ``Learner``."""
+        self.updates = load_state(self._parts(), state)
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Start from what another run has learnt; see ``Learner``."""
+        load_weights(self._parts(), state)
+
+    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        inputs = self._inputs(batch)
+        metrics = self._update_critic(batch, inputs, noise)
+        if acts:
+            metrics |= self._update_actor(inputs)
+        polyak(self._targets, self._online, self._cfg.tau)
+        return metrics
+
+    def _update_critic(self, batch: Minibatch, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
+        algo, support = self._algo, self._support
+        with torch.no_grad():
+            next_action = smoothed_action(
+                self._actor(inputs.next_obs), noise, scale=algo.target_noise, clip=algo.noise_clip
+            )
+            returns = lower_mean(self._target_critic(inputs.next_critic_obs, next_action).softmax(-1), support)
+            discount = batch.discount(self._cfg.gamma) * (batch.terminated == 0)
+            target = project(returns, inputs.reward, discount, support)
+        logits = self._critic(inputs.critic_obs, batch.action)
+        loss = cross_entropy(logits, target).mean(-1).sum()
+        self._critic_optimizer.descend(loss)
+        q = expectation(logits.detach().softmax(-1), support)
+        return {"critic_loss": loss.detach(), "q_mean": q.mean(), "support_edge": at_the_ends(target)}
+
+    def _update_actor(self, inputs: Inputs) -> dict[str, Tensor]:
+        loss = -smaller(self._expected(inputs.critic_obs, self._actor(inputs.obs))).mean()
+        self._actor_optimizer.descend(loss)
+        return {"actor_loss": loss.detach()}
+
+    def _expected(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        return expectation(self._critic(critic_obs, action).softmax(-1), self._support)
+
+    def _parts(self) -> dict[str, Part]:
+        return {
+            "policy": self.policy_module,
+            "critic": self._critic,
+            "target_critic": self._target_critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+            "noise": self._noise,
+            **self._inputs.parts,
+        }
+
+
+class FastTD3Policy:
+    """Acts with the published actor; explores by adding Gaussian noise of each env's own size.
+
+    Args:
+        spec: what to build.
+        seed: of the run.
+        index: of the collector; decides the noise.
+    """
+
+    def __init__(self, spec: PolicySpec, *, seed: int, index: int) -> None:
+        module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+        self.module: nn.Module = module
+        algo = spec.algo_config
+        self._noise = ScaledNoise(seed, index, low=algo.noise_min, high=algo.noise_max)
+
+    @torch.inference_mode()
+    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Noisy actions, clipped; see ``Policy``."""
+        action = self.module(torch.from_numpy(obs["obs"]))
+        noisy = action.add_(self._noise.draw(action, ended)).clamp_(-1.0, 1.0)
+        result: NDArray[np.float32] = noisy.numpy()
+        return result
+
+    @torch.inference_mode()
+    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Actions without noise; see ``Policy``."""
+        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
+        return action
+
+    def explore_state(self) -> dict[str, Tensor]:
+        """The noise stream's state and each env's size; see ``Policy``."""
+        return self._noise.state()
+
+    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``explore_state``."""
+        self._noise.load(state)
+
+
+def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, TanhActor]:
+    actor = TanhActor(env.obs_dim, env.action_dim, cfg.hidden, init)
+    last = actor.net[-1]
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        last.weight.normal_(0.0, _FIRST_ACTIONS, generator=init)
+        last.bias.zero_()
+    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor
