@@ -1,15 +1,17 @@
 """The mirror map of QuadrupedVelocity against the physics: mirrored state and action, mirrored successor."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from quadruped_env import EVERYTHING, QUIET, quadruped, some_actions
 
 from unilab.envs.registry import EnvConfig, probe
-from unilab.envs.tasks.quadruped import robot
+from unilab.envs.tasks.quadruped import measure, robot
 from unilab.envs.tasks.quadruped.task import QuadrupedVelocity
-from unilab.mirror import Mirror
+from unilab.mirror import Mirror, SignedPermutation
 
 ROBOTS = Path(robot.__file__).parent / "robots"
 
@@ -74,6 +76,29 @@ def test_the_mirrored_action_in_the_mirrored_state_leads_to_the_mirrored_success
 
     assert ticks > 200
     assert np.abs(step.next_obs["obs"][:, 6:30]).max() > 0.5  # they move
+
+
+def test_heights_over_hills_are_those_over_mirrored_hills():
+    one, image = quadruped(4, ground={"kind": "hills"}), quadruped(4, ground={"kind": "hills"})
+    one.reset(), image.reset()
+    for action in some_actions(4, 5):
+        one.step(action)
+    image.restore(one.state())
+    mirror_state(image)
+    for env in (one, image):
+        env.sim.forward(np.arange(4))
+    hills = one.task.scene.ground
+    mirrored = replace(image.task.scene, ground=SimpleNamespace(height=lambda x, y: hills.height(x, -y)))
+    privileged = slice(one.spec.obs_dim, None)
+    critic = one.spec.mirror.critic
+    map_ = SignedPermutation(tuple(i - one.spec.obs_dim for i in critic.index[privileged]), critic.sign[privileged])
+    here, there = (
+        measure.privileged(env.sim, scene, slice(None)) for env, scene in ((one, one.task.scene), (image, mirrored))
+    )
+
+    heights = slice(7, 20)  # of the feet and of the trunk; contacts are with the real hills
+    np.testing.assert_allclose(seen(map_, here)[:, heights], there[:, heights], atol=1e-9)
+    assert np.ptp(here[:, 11:20], axis=1).min() > 1e-3  # they do differ
 
 
 def test_a_wrong_sign_or_a_wrong_leg_would_show():

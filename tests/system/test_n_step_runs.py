@@ -17,6 +17,7 @@ from test_lockstep import digests
 from test_resume import go_on, run_of, scalars
 from test_skipping import config as skipping
 from test_skipping import outcome, stored_rows
+from unilab.algos.registry import ALGORITHMS
 from unilab.config import TrainConfig
 from unilab.envs.registry import make_env
 from unilab.envs.toy import ToyEnv
@@ -98,7 +99,7 @@ def test_the_rounds_on_the_way_are_simulated_besides(
     assert sum(rounds) == 93 // 3 + n_step - 1
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_two_processes_give_the_bits_of_serial_mode(tmp_path: Path, algo: str) -> None:
     changes = {"algo": algo, "total_steps": 900, "steps_per_tick": 2}
 
