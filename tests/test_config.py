@@ -381,7 +381,8 @@ def test_options_of_the_other_algorithm_have_no_effect_and_are_refused():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gamma": 1.1}, {"tau": 0.0}, {"hidden": ()}, {"policy_delay": 0}, {"learning_rate": 0.0}]
+    "changes",
+    [{"gamma": 1.1}, {"tau": 0.0}, {"hidden": ()}, {"policy_delay": 0}, {"learning_rate": 0.0}, {"n_step": 0}],
 )
 def test_hyperparameters_that_cannot_work_are_refused_where_they_are_set(changes):
     (name,) = changes

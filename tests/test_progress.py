@@ -48,7 +48,7 @@ class Rig:
         self.progress = Progress(reporter, self.metrics, ("is_success",), log_every=Every(log_every))
         self.write(0, 0)
 
-    def write(self, env_steps, updates=1, *, reward_sum=0.0, skipped=0, seconds=None, last=False):
+    def write(self, env_steps, updates=1, *, reward_sum=0.0, skipped=0, seconds=None, resident=None, last=False):
         self.clock.now += 0.001
         self.progress.write(
             env_steps,
@@ -57,6 +57,7 @@ class Rig:
             skipped=skipped,
             policy_lag=1,
             seconds=seconds or {},
+            resident=resident or {},
             last=last,
         )
 
@@ -224,6 +225,16 @@ def test_speeds_are_steps_and_updates_over_the_wall_time_since_the_last_write(ri
     rig.tick(300, updates=130)
     assert rig.last["time/fps"] == pytest.approx(10.0)
     assert rig.last["perf/updates_per_s"] == pytest.approx(3.0)
+
+
+def test_memory_is_the_newest_of_each_role_in_megabytes(rig):
+    rig.tick(100, resident={"learner": 500_000_000, "collector": 250_000_000})
+    rig.tick(200, resident={"learner": 510_000_000})  # the other one cannot be seen
+
+    first, second = (row for _, row in rig.spy.rows)
+    assert (first["sys/learner_rss_mb"], first["sys/collector_rss_mb"]) == (500.0, 250.0)
+    assert second["sys/learner_rss_mb"] == 510.0
+    assert "sys/collector_rss_mb" not in second
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

@@ -56,6 +56,17 @@ def test_a_key_that_is_allowed_may_differ_and_no_other(name):
         check_changes(changed({"learner": {"gamma": 0.9, "tau": 0.5}}), SAVED, [name])
 
 
+def test_gamma_is_fixed_where_rows_are_sums_of_rewards():
+    saved = changed({"learner": {"n_step": 3}})
+    now = changed({"learner": {"n_step": 3, "gamma": 0.9}})
+
+    with pytest.raises(ConfigError, match="gamma cannot differ"):
+        check_changes(now, saved, ["gamma"])
+    with pytest.raises(ConfigError, match=r"gamma=0.9 \(was 0.99\); leave them out$"):
+        check_changes(now, saved, ())
+    check_changes(saved, saved, ())
+
+
 def test_dashes_and_env_kwargs_are_understood():
     check_changes(changed({"env": {"env_kwargs": {"a": {"b": 1}}}}), SAVED, ["env-kwargs"])
 

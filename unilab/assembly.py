@@ -56,7 +56,7 @@ def open_shared(plan: Plan, stack: ExitStack) -> Shared:
         copier=Bell(),
         collector=Bell(),
         ring=Ring(plan.cfg.replay.buffer_size, plan.layout),
-        stats=CollectorStats(episode_capacity(plan.schedule), columns),
+        stats=CollectorStats(episode_capacity(plan.schedule, plan.cfg.learner.n_step), columns),
         slots=HostSlots(SLOTS, slot_rows(plan.cfg), plan.layout),
     )
     for bell in (shared.learner, shared.copier, shared.collector):

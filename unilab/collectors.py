@@ -33,6 +33,10 @@ class CollectorHandle(Protocol):
     """How often it was replaced."""
 
     @property
+    def pid(self) -> int | None:
+        """Of its process; None where that is this one, or it was stopped."""
+
+    @property
     def pacer(self) -> Pacer:
         """Grants its chunks."""
 
@@ -98,6 +102,11 @@ class SpawnedCollector:
         self._lost = False  # it has died or hangs, and is to be replaced
         self._start(job)
         self.pacer = Lockstep(shared.counters, shared.collector, plan.cfg.pacing.stall_limit_s, self._who())
+
+    @property
+    def pid(self) -> int | None:
+        """See ``CollectorHandle``."""
+        return self._worker.pid if self._worker.alive else None
 
     def watched_by(self, *waiters: Waiter) -> None:
         """See ``CollectorHandle``."""
@@ -215,6 +224,10 @@ class SerialCollector:
         self._look = look
         self.restarts = 0
         self.pacer = SerialLockstep(plan.schedule, self._run_chunk)
+
+    @property
+    def pid(self) -> None:
+        """It is this process."""
 
     def watched_by(self, *waiters: Waiter) -> None:
         """Nobody else could die."""

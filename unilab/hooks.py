@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from unilab.watchdog import Deadline, ending_deadline
 from unilab.workers import EvaluationResult
 
 TickDone = Callable[[int, Mapping[str, float], EvaluationResult | None], bool]
@@ -42,3 +43,5 @@ class Hooks:
     """Asked after each tick; what it raises ends the run like any failure, saved."""
     second_interrupt: Callable[[], None] = _nothing
     """Called in the signal handler at the second Ctrl-C, the workers killed; if it returns, the process ends."""
+    deadline: Deadline = ending_deadline
+    """Around the env's code that runs in this process before the run."""

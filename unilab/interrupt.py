@@ -6,8 +6,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+
+from unilab.errors import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,6 +33,7 @@ class Interrupt:
         self.signal: signal.Signals | None = None
         """The signal that came, or None."""
         self._came_s = 0.0
+        self._breaks = False  # the first signal breaks off what runs
 
     @property
     def exit_code(self) -> int:
@@ -42,6 +46,25 @@ class Interrupt:
 
     def __bool__(self) -> bool:
         return self.signal is not None
+
+    @contextmanager
+    def breaking(self) -> Iterator[None]:
+        """For what takes long, never looks up and leaves nothing half done: the first signal breaks it off.
+
+        Raises:
+            Stopped: a signal came, now or before.
+        """
+        try:
+            self._breaks = True
+            if self.signal is None:
+                yield
+        except BaseException:
+            if self.signal is None:
+                raise
+        finally:
+            self._breaks = False
+        if self.signal is not None:
+            raise Stopped(f"broken off by {self.signal.name}")
 
     def __enter__(self) -> Interrupt:
         # Python runs handlers in the main thread only; elsewhere (a notebook's worker) the caller keeps its own.
@@ -62,6 +85,8 @@ class Interrupt:
             self._came_s = time.monotonic()
             self.signal = signal.Signals(number)
             self._on_first()
+            if self._breaks:
+                raise KeyboardInterrupt  # which nobody on the way takes for a failure of their own
         elif number != signal.SIGHUP and (number != self.signal or self.age_s() >= _ECHO_S):
             # A closed terminal, its shell and its launcher may all hang up, one after the other.
             self._on_second()

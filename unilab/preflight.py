@@ -33,7 +33,7 @@ from unilab.telemetry.trace import TraceSpec
 from unilab.telemetry.trace_file import NAME as TRACE
 from unilab.telemetry.trace_ticks import recorded_ticks
 from unilab.telemetry.track import check_service
-from unilab.watchdog import deadline
+from unilab.watchdog import Deadline, ending_deadline
 from unilab.workers.stats import CollectorStats
 
 SLOTS = 2  # host slots: one is trained on while the other is filled
@@ -70,7 +70,7 @@ class Plan:
     @cached_property
     def layout(self) -> RowLayout:
         """Columns of the replay's rows."""
-        return row_layout(self.spec)
+        return row_layout(self.cfg, self.spec)
 
     @property
     def policy(self) -> PolicySpec:
@@ -112,8 +112,13 @@ class Plan:
         return before + (time.perf_counter_ns() - self.t0_ns) / 1e9
 
 
-def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
+def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline = ending_deadline) -> Plan:
     """Check everything that can be checked, then make the run directory, unless a run goes on in its own.
+
+    Args:
+        cfg: of the run.
+        resume: where it goes on.
+        deadline: of the env that is made in this process to look at.
 
     Raises:
         UsageError: the run cannot work; nothing was started and nothing written.
@@ -125,14 +130,14 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
     compute = pick_compute(cfg, device, resume.state.get("compute", _AS_BEFORE) if resume else None)
     warnings = warnings_of(machine_findings(cfg, threads, device))
-    spec = _probe(cfg)
+    spec = look_at_env(cfg, deadline)
     check_run_memory(cfg, spec)
-    warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(spec)))
+    warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(cfg, spec)))
     if resume:
         check_resume(cfg, resume)
         return Plan(cfg, spec, device, threads, compute, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
-    preload = open_replay(cfg.replay_from, cfg.env.env, row_layout(spec).width) if cfg.replay_from else None
+    preload = open_replay(cfg.replay_from, cfg, row_layout(cfg, spec).width) if cfg.replay_from else None
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
@@ -144,9 +149,15 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None) -> Plan:
     )
 
 
-def _probe(cfg: TrainConfig) -> EnvSpec:
+def look_at_env(cfg: TrainConfig, deadline: Deadline) -> EnvSpec:
+    """Make one env in this process for its spec, within the start limit.
+
+    Raises:
+        EnvError: it cannot be made, or ends the process.
+    """
     # Whoever is in a debugger has all the time in the world.
-    limit = nullcontext() if cfg.serial else deadline(cfg.pacing.start_limit_s, f"making one {cfg.env.env} to look at")
+    what = f"making one {cfg.env.env} to look at"
+    limit = nullcontext() if cfg.serial else deadline(cfg.pacing.start_limit_s, what)
     try:
         with limit:
             return probe(cfg.env)
@@ -189,19 +200,22 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def row_layout(spec: EnvSpec) -> RowLayout:
-    """Columns of the env's rows."""
-    return RowLayout(spec.obs_dim, spec.action_dim, spec.critic_dim)
+def row_layout(cfg: TrainConfig, spec: EnvSpec) -> RowLayout:
+    """Columns of the run's rows."""
+    return RowLayout(spec.obs_dim, spec.action_dim, spec.critic_dim, cfg.learner.n_step)
 
 
-def row_bytes(spec: EnvSpec) -> int:
+def row_bytes(cfg: TrainConfig, spec: EnvSpec) -> int:
     """Bytes of a row in the ring, its policy version included."""
-    return row_layout(spec).width * 4 + 8
+    return row_layout(cfg, spec).width * 4 + 8
 
 
-def episode_capacity(schedule: Schedule) -> int:
-    """Episodes that can end before the learner looks: one a row in the prefill and two chunks."""
-    return schedule.prefill + 2 * schedule.chunk_rows
+def episode_capacity(schedule: Schedule, n_step: int) -> int:
+    """Episodes that can end before the learner looks: one an env step in the prefill and two chunks.
+
+    A collector that begins, or replaces another, does ``n_step - 1`` rounds more.
+    """
+    return schedule.prefill + 2 * schedule.chunk_rows + 3 * (n_step - 1) * schedule.num_envs
 
 
 def slot_rows(cfg: TrainConfig) -> int:
@@ -211,19 +225,19 @@ def slot_rows(cfg: TrainConfig) -> int:
 
 def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
     """Bytes of the large parts of a run."""
-    schedule, layout = cfg.schedule(), row_layout(spec)
+    schedule, layout = cfg.schedule(), row_layout(cfg, spec)
     return {
         "ring": Ring.required_bytes(cfg.replay.buffer_size, layout),
         "host slots": HostSlots.required_bytes(SLOTS, slot_rows(cfg), layout),
         "statistics": CollectorStats.required_bytes(
-            episode_capacity(schedule), len(EPISODE_COLUMNS) + len(spec.metric_names)
+            episode_capacity(schedule, cfg.learner.n_step), len(EPISODE_COLUMNS) + len(spec.metric_names)
         ),
     }
 
 
 def check_run_memory(cfg: TrainConfig, spec: EnvSpec) -> None:
     """Refuse a run that does not fit into memory; see ``budget.check_memory``."""
-    check_memory(memory_needs(cfg, spec), row_bytes=row_bytes(spec), buffer_size=cfg.replay.buffer_size)
+    check_memory(memory_needs(cfg, spec), row_bytes=row_bytes(cfg, spec), buffer_size=cfg.replay.buffer_size)
 
 
 def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -113,6 +113,7 @@ class Progress:
         skipped: int,
         policy_lag: int,
         seconds: Mapping[str, Mapping[str, float]],
+        resident: Mapping[str, int],
         last: bool = False,
     ) -> None:
         """Write what is due; the first call only starts the clocks, the last writes whatever is not written yet.
@@ -124,6 +125,7 @@ class Progress:
             skipped: env steps that were not stored; 0 is not written.
             policy_lag: versions between the learner and the policy that collected the newest rows.
             seconds: by role and span, since the start.
+            resident: memory by role, bytes.
             last: the run ends here.
 
         Raises:
@@ -141,6 +143,7 @@ class Progress:
             self._scalars = self._sums(now) | skips
         if fresh:
             self._scalars |= _speeds(self._mark, now)
+            self._scalars |= {f"sys/{role}_rss_mb": nbytes / 1e6 for role, nbytes in resident.items()}
         self._reporter.write(env_steps, self._scalars, to_console=self._to_console or last, to_files=to_files)
         if to_files:
             self._written = env_steps

@@ -64,17 +64,16 @@ def restore_policy(checkpoint: Path, *, seed: int | None = None) -> Restored:
     )
 
 
-def make_policy_of(cfg: TrainConfig, env: EnvSpec, state: Mapping[str, Any] | None, *, seed: int | None) -> Policy:
+def make_policy_of(cfg: TrainConfig, env: EnvSpec, state: Mapping[str, Any], *, seed: int | None) -> Policy:
     """The policy of a config, on the CPU.
 
     Args:
         cfg: of the run.
         env: ``probe(cfg.env)``.
-        state: of a checkpoint; None: a policy that has learnt nothing yet.
+        state: of a checkpoint.
         seed: of the noise of ``policy.explore``; None: the run's.
     """
     spec = PolicySpec(algo=cfg.algo, env=env, learner=cfg.learner, algo_config=cfg.algo_config)
     policy = make_policy(spec, seed=cfg.seed if seed is None else seed, index=0)
-    if state is not None:
-        policy.module.load_state_dict(state["policy"])
+    policy.module.load_state_dict(state["policy"])
     return policy

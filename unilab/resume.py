@@ -53,6 +53,7 @@ FIXED = frozenset(
         "env.critic_keys",
         "learner.hidden",
         "learner.norm_obs",
+        "learner.n_step",
         "replay.buffer_size",
         "replay.learning_starts",
         "pacing.utd",
@@ -60,6 +61,9 @@ FIXED = frozenset(
     }
 )
 """Keys that cannot differ: shapes and counts of what was saved depend on them."""
+
+SUMMED_WITH = "learner.gamma"
+"""Cannot differ either where rows are sums of several rewards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +140,25 @@ def open_weights(where: Path, algo: str) -> Mapping[str, Any]:
     return learner
 
 
-def open_replay(where: Path, env: str, row_width: int) -> Preload:
+def open_replay(where: Path, cfg: TrainConfig, row_width: int) -> Preload:
     """The replay that a new run starts with.
 
     Raises:
-        ConfigError: there is none, it cannot be read, or another env made it.
+        ConfigError: there is none, it cannot be read, another env made it, or its rows stand for other sums of rewards.
     """
+    env = cfg.env.env
     if not where.exists():
         raise ConfigError(f"replay_from={where} does not exist")
     path = find_checkpoint(where.resolve()).path
     if (made_by := read_meta(path)["env"]) != env:
         raise ConfigError(f"replay_from={where} holds transitions of env={made_by}, this run is of env={env}")
+    then = overlay(TrainConfig(), yaml.safe_load(load_checkpoint(path)["config"]), str(path)).learner
+    same_sums = cfg.learner.n_step == 1 or cfg.learner.gamma == then.gamma
+    if cfg.learner.n_step != then.n_step or not same_sums:
+        raise ConfigError(
+            f"replay_from={where} holds rows of n_step={then.n_step} and gamma={then.gamma:g}, "
+            f"this run's have n_step={cfg.learner.n_step} and gamma={cfg.learner.gamma:g}"
+        )
     return Preload(path, preloadable(path, row_width))
 
 
@@ -173,13 +185,14 @@ def check_changes(cfg: TrainConfig, saved: TrainConfig, allowed: Collection[str]
     named = {name if name in now else short.get(name, name) for name in (n.replace("-", "_") for n in allowed)}
     if unknown := sorted(named - now.keys()):
         raise ConfigError(f"resume_allow: unknown key {unknown[0]!r}{nearest(unknown[0], [*now, *short])}")
-    if never := sorted(named & FIXED):
+    fixed = FIXED | ({SUMMED_WITH} if cfg.learner.n_step > 1 else set())
+    if never := sorted(named & fixed):
         raise ConfigError(f"resume_allow: {never[0]} cannot differ: what was saved depends on it")
     changed = [key for key in now if now[key] != then.get(key) and key not in FREE | named]
     if not changed:
         return
     told = ", ".join(f"{key}={now[key]} (was {then.get(key)})" for key in changed)
-    able = [key for key in changed if key not in FIXED]
+    able = [key for key in changed if key not in fixed]
     way = f", or allow them: --resume-allow {' '.join(able)}" if len(able) == len(changed) else ""
     raise ConfigError(f"resume: the run was saved with other values: {told}; leave them out{way}")
 

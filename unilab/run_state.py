@@ -61,12 +61,18 @@ def gather(
 
 def learnt(plan: Plan, learner: Learner, tick: int) -> dict[str, Any]:
     """A copy of the learner after a tick, and how it came to be."""
-    return {
+    return networks(learner) | {
         "tick": tick,
-        "updates": learner.updates,
         "wall_time_s": plan.wall_s(),
         "config": dump(plan.cfg),
         "compute": state_of(plan.compute),
+    }
+
+
+def networks(learner: Learner) -> dict[str, Any]:
+    """A copy of the learner, on the CPU."""
+    return {
+        "updates": learner.updates,
         # Copies: the entries are views of one buffer, in several dtypes, which torch.save refuses.
         "policy": {name: value.cpu().clone() for name, value in learner.policy_module.state_dict().items()},
         "learner": _on_cpu(learner.state_dict()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -36,6 +37,7 @@ from unilab.telemetry.csv import CsvWriter
 from unilab.telemetry.eval_log import EvalLog, read_evaluations
 from unilab.telemetry.every import Every
 from unilab.telemetry.lasting import LastingWriter
+from unilab.telemetry.memory import resident_bytes
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.panel import open_console
 from unilab.telemetry.reporter import Reporter, Writer
@@ -62,11 +64,12 @@ def open_runtime(cfg: TrainConfig, resume: Resume | None = None, hooks: Hooks | 
         UsageError: refused before a process starts or a file is written.
         UnilabError: from inside; what was learnt has been saved where that was possible.
     """
-    plan = plan_run(cfg, resume)
+    hooks = hooks or Hooks()
+    plan = plan_run(cfg, resume, hooks.deadline)
     with run_lock(plan.run_dir):
         if resume:
             check_unchanged(resume)
-        rt = Runtime(plan, hooks or Hooks())
+        rt = Runtime(plan, hooks)
         try:
             rt.open()
             yield rt
@@ -131,7 +134,7 @@ class Runtime:
             seed=cfg.seed,
             device=plan.device,
             total_updates=plan.schedule.updates_until(plan.schedule.total_ticks),
-            compute=replace(plan.compute, say=self._console.note),
+            compute=replace(plan.compute, say=self._console.note, stoppable=self._interrupt.breaking),
         )
         if plan.weights is not None:
             self.learner.load_weights(plan.weights)
@@ -474,8 +477,15 @@ class Runtime:
             skipped=done.skipped,
             policy_lag=tick - 1 - int(self.ring.versions_of(newest)[0]),
             seconds={"learner": learner_s, "collector": done.seconds},
+            resident=self._resident(),
             last=last,
         )
+
+    def _resident(self) -> dict[str, int]:
+        """Memory by role; of those whose memory can be seen."""
+        pids = {"learner": os.getpid(), "collector": self.collector.pid}
+        found = {role: resident_bytes(pid) for role, pid in pids.items() if pid}
+        return {role: nbytes for role, nbytes in found.items() if nbytes}
 
     def _say_timing(self) -> None:
         if self._ready and (lines := self._timing.lines()):

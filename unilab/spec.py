@@ -40,9 +40,18 @@ class Minibatch:
 
     obs: Tensor  # [B, obs_dim] float32
     action: Tensor  # [B, action_dim] float32, normalised to [-1, 1]
-    reward: Tensor  # [B] float32, env units
-    next_obs: Tensor  # [B, obs_dim] float32, the true successor
+    reward: Tensor  # [B] float32, env units; discounted sum over the row's env steps
+    next_obs: Tensor  # [B, obs_dim] float32, the true successor of the row's last env step
     terminated: Tensor  # [B] float32, not 0 at the end of the MDP: never bootstrap
     truncated: Tensor  # [B] float32, not 0 where cut off: bootstrap unless terminated too
     critic_obs: Tensor  # [B, critic_dim or obs_dim] float32
     next_critic_obs: Tensor  # [B, critic_dim or obs_dim] float32
+    steps: Tensor | None = None  # [B] float32, env steps that a row stands for, 1 or more; None: one each
+
+    def discount(self, gamma: float) -> Tensor | float:
+        """What the value of the successor counts: gamma^m where a row stands for m env steps, [B] float32 or a number.
+
+        Args:
+            gamma: discount per env step, the one that the rows were summed with.
+        """
+        return gamma if self.steps is None else gamma**self.steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from unilab.telemetry.every import EverySeconds
 from unilab.telemetry.timing import TickTimes, Timing, shares, timing_lines
 from unilab.telemetry.trace import Tracer
 from unilab.telemetry.trace_file import begin_trace, end_trace
+from unilab.telemetry.trace_track import process_names
 from unilab.workers.stats import CollectorStats
 
 TIMED = ("wait_batch", "update", "publish", "prefetch", "grant", "log", "save")
@@ -36,7 +38,8 @@ class RunTrace:
         self._lost: str | None = None
         if self.spec:
             try:
-                begin_trace(plan.run_dir)
+                # The tracer writes these names again; until then a kill would leave a file that no viewer opens.
+                begin_trace(plan.run_dir, "".join(process_names(os.getpid(), "learner")))
             except OSError as error:
                 self.spec, self._lost = None, error.strerror or str(error)
         self.tracer = Tracer("learner", self.spec)

@@ -20,7 +20,8 @@ def cuda_learner(algo: str, seed: int = 0):
 
 
 def on_cuda(rows: Minibatch) -> Minibatch:
-    return Minibatch(*(getattr(rows, field.name).cuda() for field in dataclasses.fields(rows)))
+    columns = (getattr(rows, field.name) for field in dataclasses.fields(rows))
+    return Minibatch(*(None if column is None else column.cuda() for column in columns))
 
 
 @pytest.mark.parametrize("algo", ALGOS)

@@ -11,6 +11,7 @@ from unilab.algos.compiled import Compute, prepare
 
 CFG = dataclasses.replace(SMALL, norm_obs=True, policy_delay=2, max_grad_norm=1.0, lr_schedule="linear")
 CPU = torch.device("cpu")
+compiles = pytest.mark.skipif(compiled.no_compiler(CPU) is not None, reason="there is no C++ compiler")
 
 
 def trained(algo, compute, updates=4):
@@ -23,6 +24,7 @@ def trained(algo, compute, updates=4):
     return made, metrics
 
 
+@compiles
 @pytest.mark.parametrize("algo", ALGOS)
 def test_a_compiled_update_is_the_eager_one_to_rounding_and_the_same_bits_each_time(algo):
     said: list[str] = []

@@ -15,7 +15,7 @@ from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, tw
 )
 def test_a_target_bootstraps_unless_terminated_whether_truncated_or_not(terminated, truncated, expected):
     # Nothing could make it depend on truncated: that is no argument.
-    target = td_target(torch.tensor([1.0]), torch.tensor([terminated]), torch.tensor([10.0]), gamma=0.9)
+    target = td_target(torch.tensor([1.0]), torch.tensor([terminated]), torch.tensor([10.0]), discount=0.9)
 
     assert target.item() == pytest.approx(expected)
 

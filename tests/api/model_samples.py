@@ -1,5 +1,6 @@
 """Models that learn in this process in well under a second, and envs in a module for them."""
 
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -44,6 +45,11 @@ class Joint(gym.Env):
 
     class Inner(gym.Env):
         """A class within a class."""
+
+
+class Stuck(Joint):
+    def __init__(self):
+        time.sleep(600)
 
 
 def make_joint(gain=1.0):

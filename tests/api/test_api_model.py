@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
-from model_samples import Joint, small
+from model_samples import Joint, Stuck, small
 
 from unilab import SAC, TD3, Evaluation, Model, TickInfo, UnilabError
 from unilab.config import load_file
-from unilab.errors import ConfigError
+from unilab.errors import ConfigError, EnvError
 
 OBS = np.array([0.3, 0.5, 0.7])
 
@@ -188,9 +188,27 @@ def test_what_cannot_be_loaded_is_said(tmp_path):
         TD3.load(model.run_dir)
 
 
-def test_nothing_learnt_is_nothing_to_save(tmp_path):
-    with pytest.raises(ConfigError, match="call learn first"):
-        small(tmp_path).save(tmp_path / "x")
+@pytest.mark.parametrize("algo", [SAC, TD3])
+def test_before_learn_a_model_acts_is_saved_and_loaded_and_learns_from_there(tmp_path, algo):
+    model = small(tmp_path, "Pendulum-v1", model=algo)
+    loaded = algo.load(model.save(tmp_path / "untrained"))
+
+    assert action(loaded) == action(model)
+    assert (loaded.num_timesteps, loaded.run_dir) == (0, None)
+    other = small(tmp_path / "other", "Pendulum-v1", model=algo, seed=4)
+    assert action(other) != action(model), "the seed decides"
+    assert action(loaded.learn(200)) != action(model)
+    assert loaded.num_timesteps == 200
+
+
+def test_what_is_saved_before_learn_is_what_learn_begins_with(tmp_path):
+    model = small(tmp_path, learning_rate=1e-12)
+    before = action(model)
+
+    np.testing.assert_allclose(action(model.learn(60)), before, atol=1e-7)
+    started = small(tmp_path / "b", init_from=small(tmp_path, seed=9).learn(200).run_dir)
+    saved = SAC.load(started.save(tmp_path / "c"))
+    assert action(saved) == action(SAC.load(started.config.init_from))
 
 
 # ------------------------------------------------------------ manners
@@ -257,3 +275,16 @@ def test_every_algorithm_has_a_class():
         exec("from unilab import SAX")
     with pytest.raises(AttributeError, match="did you mean 'SAC'"):
         _ = unilab.SAX
+
+
+# ------------------------------------------------------------ an env that hangs
+
+
+def test_an_env_that_cannot_be_made_in_time_raises_here_and_the_program_goes_on(tmp_path):
+    model = small(tmp_path, Stuck, serial=False, start_limit_s=0.5)
+    with pytest.raises(EnvError, match=r"it is stuck: making one model_samples:Stuck to look at took more than 0\.5 s"):
+        model.learn(100)
+    with pytest.raises(EnvError, match="it is stuck"):
+        model.predict(OBS)
+
+    assert model.run_dir is None

@@ -51,6 +51,7 @@ def test_every_option_of_an_algorithm_needs_no_section():
     ("sb3", "ours"),
     [
         ({"n_envs": 2}, {"num_envs": 2}),
+        ({"n_steps": 3}, {"n_step": 3}),
         ({"tensorboard_log": "logs"}, {"log_dir": "logs"}),
         ({"tensorboard_log": None}, {}),
         ({"policy_kwargs": {"net_arch": [32, 32]}}, {"hidden": [32, 32]}),

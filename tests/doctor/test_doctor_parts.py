@@ -92,6 +92,17 @@ def test_a_dry_run_is_small_but_makes_updates(sections, steps_per_s, prefill, ti
     assert (small.log_dir, small.env, small.learner) == (Path("/scratch"), cfg.env, cfg.learner)
 
 
+def test_a_dry_run_computes_its_updates_as_the_whole_run_would(monkeypatch):
+    monkeypatch.setattr("unilab.computing.no_compiler", lambda _: None)
+    monkeypatch.setattr("unilab.computing.fast_bf16", lambda _: True)
+    made = {
+        steps: shortened(TrainConfig(total_steps=steps), EnvReport([], None, 1e5), Path("/scratch"))
+        for steps in (3_000, 10**6)
+    }
+
+    assert [(small.compile, small.precision) for small in made.values()] == [("off", "fp32"), ("on", "bf16")]
+
+
 def test_a_dry_run_evaluates_only_if_the_run_does():
     cfg = overlay(TrainConfig(), {"evaluation": {"eval_episodes": 0}}, "test")
 

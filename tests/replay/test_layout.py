@@ -30,7 +30,15 @@ def test_columns_of_a_critic_group_come_last():
     assert layout.width == 16
 
 
-@pytest.mark.parametrize("dims", [(1, 1, 0), (17, 6, 0), (376, 17, 0), (1, 1, 1), (5, 3, 60)])
+def test_the_steps_of_a_row_are_its_last_column_where_they_can_be_more_than_one():
+    assert RowLayout(obs_dim=3, action_dim=2, n_step=1) == RowLayout(obs_dim=3, action_dim=2)
+    assert RowLayout(obs_dim=3, action_dim=2, n_step=3).columns["steps"] == slice(11, 12)
+    assert RowLayout(obs_dim=2, action_dim=1, critic_dim=4, n_step=2).columns["steps"] == slice(16, 17)
+
+
+@pytest.mark.parametrize(
+    "dims", [(1, 1, 0), (17, 6, 0), (376, 17, 0), (1, 1, 1), (5, 3, 60), (5, 3, 60, 3), (1, 1, 0, 2)]
+)
 def test_columns_fill_the_row_without_a_gap_or_an_overlap(dims):
     layout = RowLayout(*dims)
     columns = list(layout.columns.values())

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
+import torch
 
+from program import Program
 from test_lockstep import config, digests
 from test_resume import go_on, run_of
+from unilab.algos.compiled import no_compiler
 from unilab.train import train
 
 
+@pytest.mark.skipif(no_compiler(torch.device("cpu")) is not None, reason="there is no C++ compiler")
 def test_compiled_updates_give_the_same_bits_in_one_process_in_two_and_in_a_run_that_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,3 +46,23 @@ def test_a_run_that_goes_on_computes_as_it_began_whatever_its_length_is_now(
 
     assert capsys.readouterr().out.count("eager, fp32 products") == 2
     assert longer.updates == 210
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.skipif(no_compiler(torch.device("cpu")) is not None, reason="there is no C++ compiler")
+def test_a_signal_while_it_compiles_ends_the_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))  # an empty one: it takes its time
+    program = Program(tmp_path, ["--env", "unilab/Toy-v0", "--compile", "on", "-n", "5000", "--threads", "1"])
+    program.until(lambda: "compiling the update" in program.text, "compiling")
+    program.until(lambda: any("g++" in name or "cc1plus" in name for name in program.descendants().values()), "g++")
+
+    os.kill(program.process.pid, number)
+    began = time.monotonic()
+
+    assert program.end(30) == 128 + number, program.text
+    assert time.monotonic() - began < 5.0
+    assert "Traceback" not in program.text
+    assert program.summary["status"] == "interrupted"
+    assert program.left_over() == []

@@ -28,6 +28,11 @@ CASES = {
     "both": ({"length": 5, "reward": 1.0, "terminates": True, "truncates": True}, 3.571),
     "limit after one step": ({"length": 1, "reward": 0.5, "truncates": True}, 5.0),
     "death after one step": ({"length": 1, "reward": 0.5, "terminates": True}, 0.5),
+    # 3 steps at once: q = (2 (2.71 + 0.729 q) + (2.71 + 0.729 q) + (1.9 + 0.81 q) + (1 + 0.9 q)) / 5.
+    "limit, 3 steps": ({"length": 5, "reward": 1.0, "truncates": True}, 10.0),
+    # q = (2 (2.71 + 0.729 q) + 2.71 + 1.9 + 1) / 5: three windows in five see the end.
+    "death, 3 steps": ({"length": 5, "reward": 1.0, "terminates": True}, 3.114),
+    "both, 3 steps": ({"length": 5, "reward": 1.0, "terminates": True, "truncates": True}, 3.114),
 }
 
 
@@ -41,7 +46,14 @@ def test_td3_finds_the_value_of_the_one_state(tmp_path: Path, case: str, monkeyp
         threads=2,
         log_dir=tmp_path,
         env=EnvConfig(env="sample_envs:OneState-v0", env_kwargs=kwargs, num_envs=2),
-        learner=LearnerConfig(gamma=0.9, tau=0.05, learning_rate=4e-4, policy_delay=2, hidden=(64, 64)),
+        learner=LearnerConfig(
+            gamma=0.9,
+            n_step=3 if case.endswith("3 steps") else 1,
+            tau=0.05,
+            learning_rate=4e-4,
+            policy_delay=2,
+            hidden=(64, 64),
+        ),
         replay=ReplayConfig(batch_size=256, buffer_size=5_100, learning_starts=100),
         evaluation=EvaluationConfig(eval_episodes=2),
     )

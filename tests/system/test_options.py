@@ -43,6 +43,7 @@ LEARNING = {
     "env.env_kwargs": {"episode_length": 3, "ends": "terminated"},
     "env.num_envs": 3,
     "learner.gamma": 0.5,
+    "learner.n_step": 3,
     "learner.tau": 0.5,
     "learner.learning_rate": 1e-2,
     "learner.policy_delay": 3,

@@ -38,10 +38,10 @@ def go_on(where: Path, **changes: Any) -> RunSummary:
 
 
 def scalars(run: Path) -> list[dict[str, str]]:
-    """Rows of progress.csv without what depends on the clock."""
+    """Rows of progress.csv without what depends on the clock and the machine's memory."""
     with open(run / "progress.csv") as file:
         return [
-            {name: value for name, value in row.items() if not name.startswith(("time/fps", "perf/"))}
+            {name: value for name, value in row.items() if not name.startswith(("time/fps", "perf/", "sys/"))}
             for row in csv.DictReader(file)
         ]
 

@@ -58,7 +58,10 @@ def test_a_run_leaves_its_config_origin_scalars_checkpoint_and_summary(start: St
         "train/critic_loss",
         "train/ent_coef",
         "eval/mean_reward",
+        "sys/collector_rss_mb",
     } <= tags
+    # Python and torch take more than 50 MB; the learner has more of both.
+    assert 50 < float(rows[-1]["sys/collector_rss_mb"]) < float(rows[-1]["sys/learner_rss_mb"]) < 5_000
     assert [event.step for event in events.Scalars("train/critic_loss")] == [500, 1_000, 1_500]
 
     state = load_checkpoint(list_checkpoints(folder / "checkpoints")[-1])

@@ -33,7 +33,7 @@ def test_the_console_shows_its_selection_in_order_and_leaves_out_what_is_missing
     stream, spy = io.StringIO(), Spy()
     reporter = Reporter(Console(stream), [spy], total_steps=50_000)
     scalars = {
-        "sys/rss_mb": 900.0,
+        "sys/learner_rss_mb": 900.0,
         "train/critic_loss": 0.123456,
         "time/fps": 2500.4,
         "rollout/ep_rew_mean": -1200.5,

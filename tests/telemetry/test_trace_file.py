@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from trace_judge import FakeClock, complaints, ended, named, strict, traced
@@ -122,6 +123,16 @@ def test_an_earlier_start_keeps_its_trace_under_a_number(tmp_path):
         "second",
         "third",
     ]
+
+
+def test_a_trace_is_never_there_without_its_first_events(tmp_path, monkeypatch):
+    seen = []
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", lambda self, to: (seen.append(to.exists()), rename(self, to)))
+    path = begin_trace(tmp_path, LINE)
+
+    assert seen == [False]  # it came under its name in one step
+    assert path.read_text() == "[\n" + LINE
 
 
 def test_a_trace_that_was_ended_takes_nothing_more(tmp_path):

@@ -21,6 +21,8 @@ class LearnerConfig:
 
     gamma: float = 0.99
     """Discount per env step, in [0, 1]."""
+    n_step: int = 1
+    """Env steps whose rewards a target sums up before it bootstraps, fewer at an episode's end."""
     tau: float = 0.005
     """Share of the online networks mixed into the targets at each update (TD3: actor update), in (0, 1]."""
     learning_rate: float = 3e-4
@@ -45,6 +47,7 @@ class LearnerConfig:
     """Normalise observations by running mean and standard deviation."""
 
     def __post_init__(self) -> None:
+        _require("n_step", self.n_step, self.n_step >= 1, "1 or more")
         _require("gamma", self.gamma, 0.0 <= self.gamma <= 1.0, "within [0, 1]")
         _require("tau", self.tau, 0.0 < self.tau <= 1.0, "above 0 and at most 1")
         _require("learning_rate", self.learning_rate, 0.0 < self.learning_rate < math.inf, "above 0")

@@ -182,7 +182,7 @@ class CrossQ:
         obs = torch.cat((inputs.critic_obs, inputs.next_critic_obs))
         q, next_q = self._critic.learn(obs, torch.cat((batch.action, next_action))).chunk(2, dim=-1)
         next_value = soft_value(next_q.detach(), log_prob, alpha)
-        loss = twin_loss(q, td_target(batch.reward, batch.terminated != 0, next_value, self._cfg.gamma))
+        loss = twin_loss(q, td_target(batch.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma)))
         self._critic_optimizer.descend(loss)
         return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha}
 

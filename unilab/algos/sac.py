@@ -174,7 +174,7 @@ class SAC:
             next_action, log_prob = squashed_sample(mean, log_std, noise)
             next_q = self._target_critic(inputs.next_critic_obs, next_action)
             next_value = soft_value(next_q, log_prob, alpha)
-            target = td_target(batch.reward, batch.terminated != 0, next_value, self._cfg.gamma)
+            target = td_target(batch.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
         loss = twin_loss(q, target)
         self._critic_optimizer.descend(loss)

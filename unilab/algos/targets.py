@@ -9,24 +9,25 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 
-def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: float) -> Tensor:
-    """One-step TD target; truncation still bootstraps.
+def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, discount: Tensor | float) -> Tensor:
+    """TD target of one env step or several; truncation still bootstraps.
 
     Truncation is not an argument: a row that is cut off counts like any other, and one that is terminated as
-    well has ended.
+    well has ended. The entropy of a soft value counts where it bootstraps and nowhere else: of the actions in
+    between, which an older policy chose, only the rewards are stored. Stable-Baselines3 does the same.
 
     Args:
-        reward: [B] float32, env units, unscaled.
+        reward: [B] float32, env units, unscaled; with n-step returns their discounted sum, as it was stored.
         terminated: [B] bool, end of the MDP, never a time limit.
         next_value: [B] float32, minimum over target critics, entropy included.
-        gamma: discount in [0, 1], per env step.
+        discount: of ``next_value``, in [0, 1]: ``Minibatch.discount``, gamma^m after m env steps.
 
     Returns:
         [B] float32 without gradient.
 
     Source: Pardo et al. 2018, arXiv:1712.00378 (bootstrapping at time limits).
     """
-    return (reward + gamma * ~terminated * next_value).detach()
+    return (reward + discount * ~terminated * next_value).detach()
 
 
 def twin_loss(q: Tensor, target: Tensor) -> Tensor:

@@ -159,7 +159,7 @@ class TD3:
                 self._target_actor(inputs.next_obs), noise, scale=algo.target_noise, clip=algo.noise_clip
             )
             next_q = smaller(self._target_critic(inputs.next_critic_obs, next_action))
-            target = td_target(batch.reward, batch.terminated != 0, next_q, self._cfg.gamma)
+            target = td_target(batch.reward, batch.terminated != 0, next_q, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
         loss = 2.0 * twin_loss(q, target)
         self._critic_optimizer.descend(loss)

@@ -15,9 +15,10 @@ from unilab.envs.choice import choose
 from unilab.envs.finite import all_finite, to_float32
 from unilab.envs.gymnasium_make import make_one
 from unilab.envs.gymnasium_spaces import ActionScale, ObsLayout, Part
-from unilab.envs.registry import probe
 from unilab.errors import ConfigError, EnvError, NonFinite, nearest
+from unilab.preflight import look_at_env
 from unilab.restore import make_policy_of
+from unilab.watchdog import raising_deadline
 
 
 class Acting:
@@ -25,15 +26,15 @@ class Acting:
 
     Args:
         cfg: of the run.
-        state: of its checkpoint; None: a policy that has learnt nothing yet.
+        state: of its checkpoint.
 
     Raises:
         EnvError: the env cannot be made here.
         ConfigError: the networks are of another env.
     """
 
-    def __init__(self, cfg: TrainConfig, state: Mapping[str, Any] | None) -> None:
-        self.spec = probe(cfg.env)
+    def __init__(self, cfg: TrainConfig, state: Mapping[str, Any]) -> None:
+        self.spec = look_at_env(cfg, raising_deadline)
         try:
             self.policy = make_policy_of(cfg, self.spec, state, seed=None)
         except RuntimeError as error:

@@ -21,6 +21,7 @@ from unilab.api.acting import Acting
 from unilab.api.env_name import name_env
 from unilab.api.evaluation import Evaluation, evaluate_policy
 from unilab.api.options import changed, new_config, plain_names
+from unilab.api.untrained import untrained_state
 from unilab.api.watching import Callback, Watch
 from unilab.checkpoint import is_model_file, list_checkpoints, load_state, save_model
 from unilab.config import TrainConfig, check, dump, overlay, parse_count
@@ -29,6 +30,7 @@ from unilab.hooks import Hooks
 from unilab.resume import FIXED, Resume, check_changes, open_resume, saved_config
 from unilab.rundir import RunSummary
 from unilab.train import train
+from unilab.watchdog import raising_deadline
 
 _POLICIES = ("MlpPolicy", "MultiInputPolicy")
 SUFFIX = ".pt"
@@ -151,6 +153,7 @@ class Model:
             opened=self._opened,
             tick_done=watch.tick_done,
             second_interrupt=_interrupt,
+            deadline=raising_deadline,
         )
         before = self.run_dir
         try:
@@ -190,16 +193,15 @@ class Model:
     def save(self, path: str | Path) -> Path:
         """Write networks, optimisers, normaliser and config to one file, without the replay; returns its path.
 
-        The run directory holds all that and the replay; this file is to give away.
+        The run directory holds all that and the replay; this file is to give away. Before ``learn`` it holds what that
+        begins with.
 
         Raises:
-            ConfigError: nothing was learnt yet, or the file cannot be written.
+            ConfigError: the file cannot be written.
         """
-        if self._state is None:
-            raise ConfigError("there is nothing to save: call learn first")
         file = Path(path)
         file = file if file.suffix else file.with_suffix(SUFFIX)
-        save_model(file, self._state, config=dump(self._cfg), env_steps=self.num_timesteps)
+        save_model(file, self._standing, config=dump(self._cfg), env_steps=self.num_timesteps)
         return file
 
     @property
@@ -225,9 +227,14 @@ class Model:
         return self._cached_state
 
     @property
+    def _standing(self) -> Mapping[str, Any]:
+        """What ``learn`` has left, or what it will begin with."""
+        return untrained_state(self._cfg) if self._state is None else self._state
+
+    @property
     def _acting(self) -> Acting:
         if self._cached_acting is None:
-            self._cached_acting = Acting(self._cfg, self._state)
+            self._cached_acting = Acting(self._cfg, self._standing)
         return self._cached_acting
 
     # ------------------------------------------------------------ learning

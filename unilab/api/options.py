@@ -18,6 +18,7 @@ from unilab.presets import AUTO, load_preset
 ALIASES = {
     "n_envs": "num_envs",
     "lr": "learning_rate",
+    "n_steps": "n_step",
     "tensorboard_log": "log_dir",
     "target_policy_noise": "target_noise",
     "target_noise_clip": "noise_clip",
@@ -37,7 +38,6 @@ NOT_HERE = {
     "replay_buffer_kwargs": "the replay is unilab's own; time limits bootstrap as they should",
     "optimize_memory_usage": "the replay is unilab's own, and checked against the memory before it is taken",
     "stats_window_size": "rollout/* are means of the last 100 episodes",
-    "n_steps": "there are one-step targets only",
 }
 """Names that have no field, and what to do instead."""
 

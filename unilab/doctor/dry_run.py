@@ -11,11 +11,13 @@ from pathlib import Path
 from unilab import session
 from unilab.budget import thread_budget
 from unilab.checks.finding import Finding, fail
+from unilab.computing import pick_compute
 from unilab.config import TrainConfig, update_gflop
 from unilab.doctor.child import Children
 from unilab.doctor.env_probe import EnvReport
 from unilab.doctor.timing import read_timing, timing_findings
 from unilab.errors import WaitTimeout, WorkerDied
+from unilab.preflight import pick_device
 from unilab.workers import Link
 
 _UPDATES = 60
@@ -89,8 +91,11 @@ def shortened(cfg: TrainConfig, report: EnvReport, log_dir: Path) -> TrainConfig
         eval_max_steps=min(cfg.evaluation.eval_max_steps, _EVAL_STEPS, max(10, slow)),
     )
     rounds = ceil(prefill / schedule.num_envs) * schedule.num_envs
+    compute = pick_compute(cfg, pick_device(cfg.device), None)  # as the whole run would, however short this one is
     return replace(
         cfg,
+        compile="on" if compute.compiled else "off",
+        precision=compute.precision,
         total_steps=rounds + ticks * schedule.chunk_rows,
         replay=replace(cfg.replay, learning_starts=prefill),
         evaluation=evaluation,

@@ -67,7 +67,7 @@ def _examine(cfg: TrainConfig, options: DoctorOptions, report: Report, children:
     if env.spec is None:
         return
     needs = memory_needs(cfg, env.spec)
-    report.add(*size_findings(cfg, env.spec, needs, row_bytes(env.spec)), shared_memory_finding(needs))
+    report.add(*size_findings(cfg, env.spec, needs, row_bytes(cfg, env.spec)), shared_memory_finding(needs))
     if not report.failed:
         deadline_s = _DRY_RUN_DEADLINES * options.deadline_s
         report.add(*dry_run_findings(cfg, env, children, _subdirectory(scratch, "runs"), deadline_s))

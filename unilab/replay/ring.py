@@ -1,6 +1,6 @@
 """The replay ring (docs/design.md, contract 2).
 
-One float32 row per transition and an int64 side array with the policy version that acted. The ``cursor`` counts
+One float32 row per env step and an int64 side array with the policy version that acted. The ``cursor`` counts
 rows ever appended and never wraps; row number r lies in cell r % capacity. A row is written once, complete, and
 only then does the cursor move. One process appends; who reads must keep to rows that are not being overwritten,
 which is what the pacer's sample domain guarantees.
@@ -11,26 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unilab.replay.layout import RowLayout
+from unilab.replay.transition import Transition, write_step
 from unilab.shm.arrays import Arrays, Field, required_bytes
 from unilab.shm.segment import BACKING, Backing
-
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class Transition(Protocol):
-        """What an append reads of an env step (``envs.base.EnvStep`` fits)."""
-
-        next_obs: dict[str, NDArray[np.float32]]
-        reward: NDArray[np.float32]
-        terminated: NDArray[np.bool_]
-        truncated: NDArray[np.bool_]
-
 
 UNWRITTEN = -(2**62)  # policy version of a cell that was never written
 RANDOM_POLICY = -1  # policy version of rows from uniform random actions
@@ -102,34 +91,44 @@ class Ring:
         Raises:
             ValueError: n rows exceed the capacity, or there is nothing to repeat.
         """
-        n = len(action)
-        if n > self.capacity:
-            raise ValueError(f"an append of {n} rows laps a ring of {self.capacity}")
+        n = self._fitting(len(action))
         shared, columns, cursor = self._shared, self.layout.columns, self.cursor
         if repeat is not None:  # before they may be overwritten
-            numbers = np.flatnonzero(repeat) + cursor - n
-            if numbers.size and numbers[0] < self.oldest:
-                raise ValueError(f"rows from {numbers[0]} on are not in the ring; they cannot be repeated")
-            before = shared.rows[numbers % self.capacity], shared.versions[numbers % self.capacity]
+            numbers, old_rows, old_versions = self._rows_before(repeat)
         done = 0
         for cells in row_spans(cursor, n, self.capacity):
             part = slice(done, done + cells.stop - cells.start)
-            rows = shared.rows[cells]
-            rows[:, columns["obs"]] = obs["obs"][part]
-            rows[:, columns["action"]] = action[part]
-            rows[:, columns["reward"].start] = step.reward[part]
-            rows[:, columns["next_obs"]] = step.next_obs["obs"][part]
-            rows[:, columns["terminated"].start] = step.terminated[part]
-            rows[:, columns["truncated"].start] = step.truncated[part]
-            if self.layout.critic_dim:
-                rows[:, columns["critic_obs"]] = obs["critic"][part]
-                rows[:, columns["next_critic_obs"]] = step.next_obs["critic"][part]
+            write_step(shared.rows[cells], columns, obs, action, step, part)
             shared.versions[cells] = policy_version
             done = part.stop
         if repeat is not None:
             into = (numbers + n) % self.capacity
-            shared.rows[into], shared.versions[into] = before
+            shared.rows[into], shared.versions[into] = old_rows, old_versions
         shared.cursor[0] = cursor + n
+
+    def append_rows(
+        self, rows: NDArray[np.float32], versions: NDArray[np.int64], repeat: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Append packed rows.
+
+        Args:
+            rows: [n, width] float32; changed in place where ``repeat`` says so.
+            versions: [n] int64, policy versions; changed likewise.
+            repeat: [n] as in ``append``, where the n rows before this call are meant.
+
+        Raises:
+            ValueError: n rows exceed the capacity, or there is nothing to repeat.
+        """
+        self._fitting(len(rows))
+        shared, cursor = self._shared, self.cursor
+        if repeat is not None and repeat.any():
+            _, rows[repeat], versions[repeat] = self._rows_before(repeat)
+        done = 0
+        for cells in row_spans(cursor, len(rows), self.capacity):
+            part = slice(done, done + cells.stop - cells.start)
+            shared.rows[cells], shared.versions[cells] = rows[part], versions[part]
+            done = part.stop
+        shared.cursor[0] = cursor + len(rows)
 
     def restore(self, number: int, rows: NDArray[np.float32], versions: NDArray[np.int64]) -> None:
         """Append rows that another ring held, under the numbers that they had there.
@@ -147,12 +146,7 @@ class Ring:
             shared.first[0] = shared.cursor[0] = number
         if number != self.cursor or len(rows) > self.capacity:
             raise ValueError(f"{len(rows)} rows from {number} on do not follow row {self.cursor} of {self.capacity}")
-        done = 0
-        for cells in row_spans(number, len(rows), self.capacity):
-            part = slice(done, done + cells.stop - cells.start)
-            shared.rows[cells], shared.versions[cells] = rows[part], versions[part]
-            done = part.stop
-        shared.cursor[0] = number + len(rows)
+        self.append_rows(rows, versions)
 
     def rewind(self, cursor: int) -> None:
         """Forget the rows from number ``cursor`` on, while nobody appends: of a chunk that was not finished.
@@ -206,6 +200,21 @@ class Ring:
     def free(self) -> None:
         """Give up the memory; any later use raises ``BlockFreed``."""
         self._shared.free()
+
+    def _fitting(self, n: int) -> int:
+        if n > self.capacity:
+            raise ValueError(f"an append of {n} rows laps a ring of {self.capacity}")
+        return n
+
+    def _rows_before(
+        self, repeat: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+        """Numbers of the newest rows of the envs in ``repeat`` [n], the rows and their versions, as copies."""
+        numbers = np.flatnonzero(repeat) + self.cursor - len(repeat)
+        if numbers.size and numbers[0] < self.oldest:
+            raise ValueError(f"rows from {numbers[0]} on are not in the ring; they cannot be repeated")
+        cells = numbers % self.capacity
+        return numbers, self._shared.rows[cells], self._shared.versions[cells]
 
     def _held(self) -> tuple[int, int]:
         """Rows [oldest, cursor) that are in the ring, by one look at the cursor."""

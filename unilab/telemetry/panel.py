@@ -45,7 +45,8 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("perf/updates_per_s", "updates/s"),
         ("lag/policy", "policy lag"),
         ("lag/row_age", "row age"),
-        ("sys/rss_mb", "memory MB"),
+        ("sys/learner_rss_mb", "learner MB"),
+        ("sys/collector_rss_mb", "collector MB"),
     ),
 }
 """Scalars by column, with the words that stand for them; one that is not there leaves its line out."""

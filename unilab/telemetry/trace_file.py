@@ -81,17 +81,22 @@ class TraceFile:
             self._fd = -1
 
 
-def begin_trace(run_dir: Path) -> Path:
-    """Make an empty trace for the processes to open; that of an earlier start of the run becomes ``trace_1.json``, ...
+def begin_trace(run_dir: Path, first: str = "") -> Path:
+    """Make a trace for the processes to open; that of an earlier start of the run becomes ``trace_1.json``, ...
+
+    Args:
+        run_dir: where.
+        first: events that are in it from the first instant: viewers refuse a file without one.
 
     Raises:
         OSError: it cannot be made.
     """
-    path = run_dir / NAME
+    path, aside = run_dir / NAME, run_dir / f".{NAME}"
+    aside.write_bytes(_START + first.encode())
     if path.exists():
         names = (run_dir / f"trace_{number}.json" for number in itertools.count(1))
         path.rename(next(name for name in names if not name.exists()))
-    path.write_bytes(_START)
+    aside.rename(path)
     return path
 
 

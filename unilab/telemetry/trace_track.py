@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Protocol
 
+from unilab.telemetry.memory import resident_bytes
+
 FLOWS: Mapping[str, tuple[str, int, str]] = {
     "pack": ("tick", 0, ',"flow_out":true'),
     "copy": ("tick", 0, ',"flow_in":true,"flow_out":true'),
@@ -27,8 +29,6 @@ number, the arrow's last bit, the direction."""
 MAX_LINES = 100_000  # that a thread buffers while the disk does not keep up: some 20 MB
 
 quote = json.encoder.encode_basestring_ascii  # a JSON string; json.dumps takes six times as long
-
-_PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 class Timed(Protocol):
@@ -186,15 +186,11 @@ def process_names(pid: int, name: str) -> list[str]:
 
 def rss_line(pid: int, ts_us: float) -> str:
     """This process's resident memory as a counter; empty where there is no /proc."""
-    try:
-        with open("/proc/self/statm") as file:
-            pages = int(file.read().split()[1])
-    except OSError:
+    nbytes = resident_bytes()
+    if nbytes is None:
         return ""
     # Under the main thread's number, which has a name.
-    return event(
-        "C", '"rss"', ts_us, f'"pid":{pid},"tid":{os.getpid()}', json_args({"MiB": round(pages * _PAGE_MB, 1)})
-    )
+    return event("C", '"rss"', ts_us, f'"pid":{pid},"tid":{os.getpid()}', json_args({"MiB": round(nbytes / 2**20, 1)}))
 
 
 def _rest(span: Timed) -> str:

@@ -39,15 +39,15 @@ class Batch:
 
 def _columns(rows: Tensor, layout: RowLayout) -> Minibatch:
     """Columns of packed rows as views; without a critic group the critics' are those of the actor."""
-    obs, action, reward, next_obs, terminated, truncated, *critic = rows.split_with_sizes(layout.widths, 1)
-    critic_obs, next_critic_obs = critic or (obs, next_obs)
+    column = dict(zip(layout.columns, rows.split_with_sizes(layout.widths, 1), strict=True))
     return Minibatch(
-        obs=obs,
-        action=action,
-        reward=reward[:, 0],
-        next_obs=next_obs,
-        terminated=terminated[:, 0],
-        truncated=truncated[:, 0],
-        critic_obs=critic_obs,
-        next_critic_obs=next_critic_obs,
+        obs=column["obs"],
+        action=column["action"],
+        reward=column["reward"][:, 0],
+        next_obs=column["next_obs"],
+        terminated=column["terminated"][:, 0],
+        truncated=column["truncated"][:, 0],
+        critic_obs=column.get("critic_obs", column["obs"]),
+        next_critic_obs=column.get("next_critic_obs", column["next_obs"]),
+        steps=column["steps"][:, 0] if "steps" in column else None,
     )

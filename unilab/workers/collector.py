@@ -21,7 +21,7 @@ from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.rollout import EpisodeStats
 from unilab.errors import NonFinite
 from unilab.pacing import PHASES, Chunk, ChunkSource, LockstepCollector, Schedule
-from unilab.replay import HostSlots, Ring, UniformSampler
+from unilab.replay import HostSlots, Ring, UniformSampler, make_rows
 from unilab.replay.ring import RANDOM_POLICY
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
@@ -81,6 +81,7 @@ class Collector:
         self._counters = job.counters
         self._reader = WeightReader(job.weights, FlatState(policy.module))
         self._warmup = np.random.default_rng(stream(job.seed, "warmup"))
+        self._rows = make_rows(job.ring, env.num_envs, job.policy.learner.gamma)
         self._episodes = EpisodeStats(env.num_envs, env.spec.metric_names)
         self._env_steps = np.zeros(env.num_envs, np.int64)
         self._ended = np.zeros(env.num_envs, np.bool_)
@@ -90,13 +91,16 @@ class Collector:
         self._obs = self._rule.check_reset(self._begin(job.state), self._env_steps)
 
     def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
-        """Run a chunk, each round of which appends one row per env, and pack the batch that is drawn after it."""
+        """Run a chunk, each round of which appends one row per env, and pack the batch that is drawn after it.
+
+        With n-step returns, rows are late: whoever begins, or starts anew, does ``n_step - 1`` rounds more.
+        """
         version = RANDOM_POLICY
         if chunk.version is not None:
             with self._phase("fetch", version=chunk.version):
                 version = self._reader.fetch(chunk.version)
         act = self._random if chunk.version is None else self._explore
-        for _ in range(chunk.rounds):
+        for _ in range(self._rows.missing + chunk.rounds):
             with self._phase("act"):
                 action = act()
                 check_finite_action(action, version, 0)
@@ -104,12 +108,12 @@ class Collector:
                 step = self._env.step(action)
                 self._env_steps += 1
                 skipped = self._rule.check(step, self._env_steps)
-                if skipped is not None and self._ring.cursor - self._ring.oldest < len(skipped):
+                if skipped is not None and not self._rows.can_repeat:
                     raise NonFinite(
                         "the very first env steps had it: no transition is there yet to stand in for theirs"
                     )
             with self._phase("append"):
-                self._ring.append(self._obs, action, step, policy_version=version, repeat=skipped)
+                self._rows.append(self._obs, action, step, policy_version=version, repeat=skipped)
                 self._stats.add_round(float(step.reward.sum()), 0 if skipped is None else int(skipped.sum()))
                 self._stats.add_episodes(chunk.number, self._episodes.add(step))
             self._obs = step.obs
@@ -133,6 +137,7 @@ class Collector:
         """Everything that decides future chunks, as copies; ``env`` is None where the backend cannot save its state."""
         return {
             "env": self._env.state() if isinstance(self._env, SavesState) else None,
+            "rows": self._rows.state_dict(),
             "episodes": self._episodes.state_dict(),
             # Arrays: tensors would travel through shared memory with names, a socket and a thread.
             "policy": {name: value.numpy() for name, value in self._policy.explore_state().items()},
@@ -143,12 +148,16 @@ class Collector:
     def _begin(self, state: Mapping[str, Any] | None) -> Groups:
         """Observations to start with: of fresh envs, or of those that an earlier collector left.
 
-        Where their state is not known, the envs start new episodes; the noise goes on all the same.
+        Where their state is not known, the envs start new episodes; the noise goes on all the same, and env steps whose
+        rows were not written yet are not lost.
         """
         if state is not None:
             self._policy.load_explore_state({name: torch.from_numpy(x) for name, x in state["policy"].items()})
             self._env_steps[:] = state["env_steps"]
-            if state["env"] is not None and isinstance(self._env, SavesState):
+            continues = state["env"] is not None and isinstance(self._env, SavesState)
+            self._rows.load_state_dict(state.get("rows", {}), continues=continues)  # older checkpoints have none
+            if continues:
+                assert isinstance(self._env, SavesState)
                 self._episodes.load_state_dict(state["episodes"])
                 self._ended[:] = state["ended"]
                 self.continued = True
