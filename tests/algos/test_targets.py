@@ -1,5 +1,8 @@
+import dataclasses
+
 import pytest
 import torch
+from toy_learners import minibatch
 
 from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
 
@@ -18,6 +21,25 @@ def test_a_target_bootstraps_unless_terminated_whether_truncated_or_not(terminat
     target = td_target(torch.tensor([1.0]), torch.tensor([terminated]), torch.tensor([10.0]), discount=0.9)
 
     assert target.item() == pytest.approx(expected)
+
+
+def test_a_target_discounts_by_gamma_to_the_power_of_the_steps_that_a_row_stands_for():
+    rows = dataclasses.replace(minibatch(rows=4), steps=torch.tensor([1.0, 2.0, 3.0, 5.0]))
+    value, running = torch.full((4,), 10.0), torch.tensor([False, False, False, True])
+    target = td_target(torch.ones(4), running, value, rows.discount(0.9))
+
+    assert target.tolist() == pytest.approx([1 + 9.0, 1 + 8.1, 1 + 7.29, 1.0])
+    assert minibatch(rows=4).discount(0.9) == 0.9
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.9, 0.99, 0.997, 1.0])
+def test_rows_of_one_step_have_the_bits_of_one_step_targets(gamma):
+    one = minibatch(rows=1_000)
+    more = dataclasses.replace(one, steps=torch.ones(1_000))
+    value = one.obs[:, 0]
+    targets = [td_target(rows.reward, rows.terminated, value, rows.discount(gamma)) for rows in (one, more)]
+
+    assert torch.equal(*targets)
 
 
 def test_a_target_carries_no_gradient_and_stays_float32():

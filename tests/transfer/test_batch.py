@@ -41,6 +41,14 @@ def test_critic_columns_are_the_privileged_group():
     assert minibatch.next_critic_obs.tolist() == [[1100, 1200, 1300]]
 
 
+def test_steps_come_along_where_a_row_has_them():
+    (minibatch,) = batch_of(RowLayout(obs_dim=2, action_dim=1, critic_dim=3, n_step=3), 2).split(2)
+
+    assert minibatch.next_critic_obs.tolist() == [[1100, 1200, 1300], [1101, 1201, 1301]]
+    assert minibatch.steps.tolist() == [1400, 1401]
+    assert next(batch_of(CRITIC, 1).split(1)).steps is None
+
+
 def test_without_a_critic_group_its_columns_are_the_same_tensors():
     (minibatch,) = batch_of(LAYOUT, 2).split(2)
 
