@@ -151,7 +151,9 @@ EVERYTHING = TrainConfig(
         critic_keys=("a", "b"),
         action_bound=2.5,
     ),
-    learner=LearnerConfig(gamma=0.5, tau=1e-7, learning_rate=1 / 3, policy_delay=4, hidden=(7,), norm_obs=True),
+    learner=LearnerConfig(
+        gamma=0.5, tau=1e-7, learning_rate=1 / 3, policy_delay=4, hidden=(7,), norm_obs=True, norm_reward=True
+    ),
     replay=ReplayConfig(buffer_size=999, learning_starts=33, batch_size=5),
     pacing=PacingConfig(utd=0.37, steps_per_tick=3, stall_limit_s=1.5),
     evaluation=EvaluationConfig(eval_episodes=0),

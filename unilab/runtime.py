@@ -276,7 +276,7 @@ class Runtime:
         self.pacer.grant(0)
         self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
-        self._feed_normaliser(self.ring.oldest, self.ring.cursor)
+        self._feed_normalisers(0, self.ring.oldest, self.ring.cursor)
         with self.trace.span("publish", version=0):
             self.weights.publish(version=0)
         self._write_progress(0)
@@ -303,8 +303,8 @@ class Runtime:
             self.pacer.grant(chunk)
 
     def observe(self, tick: int) -> None:
-        """Feed the rows of chunk ``tick``, each once and in order, to the learner's normaliser."""
-        self._feed_normaliser(self.schedule.watermark(tick - 1), self.schedule.watermark(tick))
+        """Feed the rows of chunk ``tick``, each once and in order, to the learner's normalisers."""
+        self._feed_normalisers(tick, self.schedule.watermark(tick - 1), self.schedule.watermark(tick))
 
     def tick_done(self, tick: int, batch: Batch) -> None:
         """Count a finished tick, take over what the collector reported, write scalars when due."""
@@ -454,7 +454,8 @@ class Runtime:
         self.progress.add_episodes(self._stats.take_episodes(0))
         self.progress.prefill(self.ring.cursor, self.schedule.prefill, self._stats.reward_sum)
 
-    def _feed_normaliser(self, start: int, stop: int) -> None:
+    def _feed_normalisers(self, chunk: int, start: int, stop: int) -> None:
+        self.learner.observe_returns(self._stats.returns(chunk))
         if not self.plan.cfg.learner.norm_obs:
             return
         columns = self.ring.layout.columns

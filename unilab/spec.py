@@ -30,6 +30,16 @@ class EnvSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnStats:
+    """Discounted returns of a number of env steps, env units: of each, what its episode has brought up to there."""
+
+    count: int = 0
+    mean: float = 0.0
+    m2: float = 0.0  # sum of squared deviations from the mean
+    peak: float = 0.0  # largest magnitude
+
+
+@dataclass(frozen=True, slots=True)
 class Minibatch:
     """Rows of one update, as columns; B rows, on the learner's device, without gradient.
 

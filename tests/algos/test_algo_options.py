@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from toy_learners import SMALL, learner, minibatch, policy
+from toy_learners import SMALL, learner, minibatch, policy, returns
 
 from unilab.algos.base import LearnerConfig
 from unilab.algos.registry import ALGORITHMS
@@ -17,6 +17,7 @@ LEARNER_OPTIONS = {
     "hidden": (8,),
     "critic_hidden": (8,),
     "norm_obs": True,
+    "norm_reward": True,
     "adam_betas": (0.5, 0.9),
     "weight_decay": 0.5,
     "max_grad_norm": 1e-3,
@@ -45,6 +46,7 @@ def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
     for seed in range(3):
         rows = minibatch(seed)
         made.observe(rows.obs, None)
+        made.observe_returns(returns(seed))
         numbers += [value.item() for value in made.update(rows).values()]
     acting.module.load_state_dict(made.policy_module.state_dict())
     obs = {"obs": minibatch().obs.numpy()}

@@ -4,12 +4,14 @@ import dataclasses
 
 import pytest
 import torch
-from toy_learners import ALGOS, SMALL, flat, learner, minibatch, same_state
+from toy_learners import ALGOS, SMALL, flat, learner, minibatch, returns, same_state
 
 from unilab.algos import compiled
 from unilab.algos.compiled import Compute, prepare
 
-CFG = dataclasses.replace(SMALL, norm_obs=True, policy_delay=2, max_grad_norm=1.0, lr_schedule="linear")
+CFG = dataclasses.replace(
+    SMALL, norm_obs=True, norm_reward=True, policy_delay=2, max_grad_norm=1.0, lr_schedule="linear"
+)
 CPU = torch.device("cpu")
 compiles = pytest.mark.skipif(compiled.no_compiler(CPU) is not None, reason="there is no C++ compiler")
 
@@ -20,6 +22,7 @@ def trained(algo, compute, updates=4):
     for seed in range(updates):
         rows = minibatch(seed, rows=64)
         made.observe(rows.obs, None)
+        made.observe_returns(returns(seed))
         metrics.append(made.update(rows))
     return made, metrics
 

@@ -2,19 +2,20 @@ import io
 
 import pytest
 import torch
-from toy_learners import ALGOS, env_spec, flat, learner, minibatch, same_state
+from toy_learners import ALGOS, env_spec, flat, learner, minibatch, returns, same_state
 
 from unilab.algos.base import LearnerConfig
 from unilab.errors import ConfigError
 
 PLAIN = LearnerConfig(hidden=(16, 16), policy_delay=2)
-NORMALISED = LearnerConfig(hidden=(16, 16), policy_delay=2, norm_obs=True)
+NORMALISED = LearnerConfig(hidden=(16, 16), policy_delay=2, norm_obs=True, norm_reward=True)
 
 
 def train(made, seeds, env) -> None:
     for seed in seeds:
         rows = minibatch(seed, env=env)
         made.observe(rows.obs, rows.critic_obs if env.critic_dim else None)
+        made.observe_returns(returns(seed))
         made.update(rows)
 
 
@@ -100,7 +101,7 @@ def test_loading_writes_into_the_tensors_that_are_there(algo):
     ("cfg", "env", "named"),
     [
         (LearnerConfig(hidden=(16, 8), policy_delay=2), env_spec(), r"\(16, 16\).*\(8, 16\)"),
-        (NORMALISED, env_spec(), "norm.mean"),
+        (NORMALISED, env_spec(), "reward_scale"),
         (PLAIN, env_spec(obs_dim=5), r"\(16, 3\).*\(16, 5\)"),
         (PLAIN, env_spec(critic_dim=4), "critic_norm"),
     ],

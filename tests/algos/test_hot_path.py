@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_learners import ALGOS, SMALL, env_spec, learner, minibatch, same_state
 
-NORMALISED = dataclasses.replace(SMALL, norm_obs=True)
+NORMALISED = dataclasses.replace(SMALL, norm_obs=True, norm_reward=True)
 METRICS = {
     "sac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
     "crossq": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},

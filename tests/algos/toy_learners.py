@@ -10,7 +10,7 @@ from torch import Tensor
 from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
 from unilab.algos.compiled import EAGER, Compute
 from unilab.algos.registry import ALGORITHMS, make_learner, make_policy
-from unilab.spec import EnvSpec, Minibatch
+from unilab.spec import EnvSpec, Minibatch, ReturnStats
 
 ALGOS = tuple(ALGORITHMS)
 SMALL = LearnerConfig(hidden=(16, 16), learning_rate=1e-3)
@@ -76,6 +76,11 @@ def minibatch(seed: int = 0, rows: int = 32, *, env: EnvSpec | None = None) -> M
         critic_obs=critic_obs,
         next_critic_obs=next_critic_obs,
     )
+
+
+def returns(seed: int = 0) -> ReturnStats:
+    """Statistics of a chunk's discounted returns."""
+    return ReturnStats(count=8, mean=float(seed), m2=32.0 + seed, peak=3.0 + seed)
 
 
 def flat(state: Any, prefix: str = "") -> dict[str, Tensor]:

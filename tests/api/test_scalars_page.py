@@ -38,7 +38,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scalars")
     made = [
         small(folder / "sac", model=SAC),
-        small(folder / "td3", model=TD3, serial=False),  # what only two processes have
+        small(folder / "td3", model=TD3, serial=False, norm_reward=True),  # what only two processes have
         small(folder / "native", "Reacher-v5", num_envs=2),
     ]
     return [model.learn(200) for model in made]

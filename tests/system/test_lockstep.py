@@ -39,7 +39,7 @@ def config(log_dir: Path, **changes: Any) -> TrainConfig:
             num_envs=changes.pop("num_envs", 3),
             env_kwargs=changes.pop("env_kwargs", {}),
         ),
-        learner=LearnerConfig(hidden=(16, 16), norm_obs=True),
+        learner=LearnerConfig(hidden=(16, 16), norm_obs=True, norm_reward=True),
         replay=ReplayConfig(batch_size=8, buffer_size=500, learning_starts=90),
         pacing=PacingConfig(utd=changes.pop("utd", 1.0), steps_per_tick=changes.pop("steps_per_tick", 1)),
         evaluation=EvaluationConfig(eval_episodes=0),

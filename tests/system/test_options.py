@@ -50,6 +50,7 @@ LEARNING = {
     "learner.hidden": [8],
     "learner.critic_hidden": [8],
     "learner.norm_obs": True,
+    "learner.norm_reward": True,
     "learner.lr_schedule": "cosine",
     "learner.adam_betas": [0.5, 0.9],
     "learner.weight_decay": 0.5,

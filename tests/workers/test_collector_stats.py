@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from unilab.errors import BlockFreed
+from unilab.spec import ReturnStats
 from unilab.workers.stats import SPANS, CollectorStats
 
 
@@ -73,7 +74,7 @@ def test_what_was_taken_does_not_change_when_the_table_is_used_again(stats):
 def test_sums_up_to_a_chunk_are_kept_beside_those_up_to_the_next(stats):
     for chunk in range(10):
         stats.add_round(10.0, 2)
-        stats.finish_chunk(chunk, {"act": 1.0, "env_step": 2.0 + chunk % 2})
+        stats.finish_chunk(chunk, {"act": 1.0, "env_step": 2.0 + chunk % 2}, ReturnStats())
         for known in range(max(0, chunk - 1), chunk + 1):
             totals, seconds = stats.totals(known), stats.totals(known).seconds
             assert (totals.reward, totals.skipped) == (10.0 * (known + 1), 2 * (known + 1))
@@ -83,9 +84,16 @@ def test_sums_up_to_a_chunk_are_kept_beside_those_up_to_the_next(stats):
             assert seconds["env_step"] == 2.0 * (known + 1) + (known + 1) // 2
 
 
+def test_returns_are_those_of_one_chunk_until_others_took_its_place(stats):
+    for chunk in range(10):
+        stats.finish_chunk(chunk, {}, ReturnStats(chunk, 0.5 * chunk, 2.0 * chunk, 3.0 * chunk))
+        for known in range(max(0, chunk - 1), chunk + 1):
+            assert stats.returns(known) == ReturnStats(known, 0.5 * known, 2.0 * known, 3.0 * known)
+
+
 def test_rewards_of_the_chunk_that_is_coming_in_are_not_in_the_sum_of_the_last(stats):
     stats.add_round(1.0, 0)
-    stats.finish_chunk(0, {})
+    stats.finish_chunk(0, {}, ReturnStats())
     stats.add_round(100.0, 0)
 
     assert stats.totals(0).reward == 1.0
@@ -113,8 +121,9 @@ def test_both_sides_see_the_same_memory(stats):
 
 
 def test_bytes_by_hand():
-    # cursor: 8 -> 64; sums: 16 -> 64; 4 chunks x (2 + 6) x 8 = 256; 5 episodes x (1 + 2) x 8 = 120 -> 128
-    assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 256 + 128
+    # cursor: 8 -> 64; sums: 16 -> 64; 4 chunks x (2 + 6) x 8 = 256; 4 chunks x 4 x 8 = 128;
+    # 5 episodes x (1 + 2) x 8 = 120 -> 128
+    assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 256 + 128 + 128
 
 
 def test_freed_statistics_say_so(stats):
@@ -132,12 +141,13 @@ def test_a_state_holds_what_was_not_taken_and_ended_by_its_chunk():
     for chunk in (1, 2, 3):
         stats.add_round(10.0 * chunk, chunk)
         stats.add_episodes(chunk, np.array([[chunk, 10.0 * chunk]]))
-        stats.finish_chunk(chunk, {"act": 0.5})
+        stats.finish_chunk(chunk, {"act": 0.5}, ReturnStats(chunk, 0.5, 2.0, 3.0))
     assert stats.take_episodes(1).tolist() == [[1, 10]]
     other.load_state_dict(stats.state_dict(2))
 
     assert other.reward_sum == 10 + 20
     assert (other.totals(2).reward, other.totals(2).skipped) == (30, 3)
+    assert other.returns(2) == ReturnStats(2, 0.5, 2.0, 3.0)
     assert other.take_episodes(9).tolist() == [[2, 20]]
     assert stats.take_episodes(9).tolist() == [[2, 20], [3, 30]]  # a state is a copy
     stats.free()
@@ -148,7 +158,7 @@ def test_rewound_statistics_forget_an_unfinished_chunk():
     stats = CollectorStats(5, 2)
     stats.add_round(10.0, 0)
     stats.add_episodes(1, np.array([[1.0, 10.0]]))
-    stats.finish_chunk(1, {})
+    stats.finish_chunk(1, {}, ReturnStats())
     stats.add_round(99.0, 7)
     stats.add_episodes(2, np.array([[2.0, 20.0], [2.0, 21.0]]))
     stats.rewind(1)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unilab.errors import ConfigError
-from unilab.spec import EnvSpec, Minibatch
+from unilab.spec import EnvSpec, Minibatch, ReturnStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,8 @@ class LearnerConfig:
     """Widths of the critics' hidden layers where they are others than the actor's."""
     norm_obs: bool = False
     """Normalise observations by running mean and standard deviation."""
+    norm_reward: bool = False
+    """Scale rewards by the running standard deviation of discounted returns, so that those stay within 5."""
 
     def __post_init__(self) -> None:
         _require("n_step", self.n_step, self.n_step >= 1, "1 or more")
@@ -128,6 +130,9 @@ class Learner(Protocol):
             critic_obs: [n, critic_dim] float32 on CPU, or None where the env has no such group.
         """
 
+    def observe_returns(self, returns: ReturnStats) -> None:
+        """Feed the discounted returns of new env steps, each exactly once, to the scale of rewards."""
+
     def facts(self) -> dict[str, str]:
         """What the run's header says about the algorithm: resolved values by name."""
 
@@ -142,7 +147,7 @@ class Learner(Protocol):
             action: [B, action_dim] float32 in [-1, 1].
 
         Returns:
-            [2, B] float32.
+            [2, B] float32, env units.
         """
 
     def state_dict(self) -> dict[str, Any]:

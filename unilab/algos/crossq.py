@@ -37,7 +37,7 @@ from unilab.nets.distributions import squashed_sample
 from unilab.nets.norm_actor import NormGaussianActor
 from unilab.nets.norm_critic import NormTwinCritic
 from unilab.nets.normalizer import make_norm
-from unilab.spec import EnvSpec, Minibatch
+from unilab.spec import EnvSpec, Minibatch, ReturnStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class CrossQ:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, algo, init)
         self.policy_module: nn.Module = module.to(device)
-        self._inputs = make_inputs(env, module.norm, norm_obs=cfg.norm_obs, device=device)
+        self._inputs = make_inputs(env, module.norm, cfg, device=device)
         self._critic = NormTwinCritic(
             self._inputs.critic_dim,
             env.action_dim,
@@ -118,6 +118,10 @@ class CrossQ:
         """Feed new env rows to the normalisers; see ``Learner``."""
         self._inputs.observe(obs, critic_obs)
 
+    def observe_returns(self, returns: ReturnStats) -> None:
+        """Feed new returns to the scale of rewards; see ``Learner``."""
+        self._inputs.rewards.update(returns)
+
     def facts(self) -> dict[str, str]:
         """Resolved values for the header; see ``Learner``."""
         cfg = self._cfg
@@ -142,13 +146,13 @@ class CrossQ:
         self._rate.at(self.updates)
         noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
         metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
-        return metrics | {"learning_rate": self._rate.scalar()}
+        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
 
     @torch.no_grad()
     def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
         """Both critics' values; see ``Learner``."""
         q: Tensor = self._critic(self._inputs.for_critic(critic_obs), action)
-        return q
+        return self._inputs.rewards.in_env_units(q)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides future updates; see ``Learner``."""
@@ -182,7 +186,8 @@ class CrossQ:
         obs = torch.cat((inputs.critic_obs, inputs.next_critic_obs))
         q, next_q = self._critic.learn(obs, torch.cat((batch.action, next_action))).chunk(2, dim=-1)
         next_value = soft_value(next_q.detach(), log_prob, alpha)
-        loss = twin_loss(q, td_target(batch.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma)))
+        target = td_target(inputs.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
+        loss = twin_loss(q, target)
         self._critic_optimizer.descend(loss)
         return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha}
 

@@ -1,6 +1,6 @@
-"""From raw replay columns to what the networks see: which normaliser each observation goes through.
+"""From raw replay columns to what an update works on: which normaliser each of them goes through.
 
-Replay holds raw observations; an update normalises them with the newest statistics.
+Replay holds raw observations and rewards; an update normalises them with the newest statistics.
 """
 
 from __future__ import annotations
@@ -10,34 +10,39 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from unilab.algos.base import LearnerConfig
 from unilab.nets.normalizer import NoNorm, RunningNorm, make_norm
+from unilab.nets.reward_scale import NoRewardScale, RewardScale
 from unilab.spec import EnvSpec, Minibatch
 
 Norm = RunningNorm | NoNorm
+Scale = RewardScale | NoRewardScale
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Normalised observations of one minibatch, float32."""
+    """Normalised columns of one minibatch, float32."""
 
     obs: Tensor  # [B, obs_dim]
     next_obs: Tensor  # [B, obs_dim]
     critic_obs: Tensor  # [B, critic_dim or obs_dim]
     next_critic_obs: Tensor  # [B, critic_dim or obs_dim]
+    reward: Tensor  # [B]
 
 
 class SharedInputs:
     """The critics see what the actor sees."""
 
-    def __init__(self, env: EnvSpec, norm: Norm) -> None:
+    def __init__(self, env: EnvSpec, norm: Norm, scale: Scale) -> None:
         self.critic_dim = env.obs_dim
         self._norm = norm
-        self.parts: dict[str, nn.Module] = {}
+        self.rewards = scale
+        self.parts: dict[str, nn.Module] = _stateful(reward_scale=scale)
 
     def __call__(self, batch: Minibatch) -> Inputs:
         """Normalise each column once."""
         obs, next_obs = self._norm(batch.obs), self._norm(batch.next_obs)
-        return Inputs(obs, next_obs, obs, next_obs)
+        return Inputs(obs, next_obs, obs, next_obs, self.rewards(batch.reward))
 
     def for_critic(self, critic_obs: Tensor) -> Tensor:
         """Raw critic observations [B, critic_dim] as the critics see them."""
@@ -52,11 +57,12 @@ class SharedInputs:
 class PrivilegedInputs:
     """The critics see the env's critic group, through a normaliser that stays with the learner."""
 
-    def __init__(self, env: EnvSpec, norm: Norm, critic_norm: Norm) -> None:
+    def __init__(self, env: EnvSpec, norm: Norm, critic_norm: Norm, scale: Scale) -> None:
         self.critic_dim = env.critic_dim
         self._norm = norm
         self._critic_norm = critic_norm
-        self.parts: dict[str, nn.Module] = {"critic_norm": self._critic_norm}
+        self.rewards = scale
+        self.parts: dict[str, nn.Module] = {"critic_norm": critic_norm} | _stateful(reward_scale=scale)
 
     def __call__(self, batch: Minibatch) -> Inputs:
         """Normalise each column once."""
@@ -65,6 +71,7 @@ class PrivilegedInputs:
             self._norm(batch.next_obs),
             self._critic_norm(batch.critic_obs),
             self._critic_norm(batch.next_critic_obs),
+            self.rewards(batch.reward),
         )
 
     def for_critic(self, critic_obs: Tensor) -> Tensor:
@@ -79,8 +86,16 @@ class PrivilegedInputs:
         self._critic_norm.update(critic_obs)
 
 
-def make_inputs(env: EnvSpec, norm: Norm, *, norm_obs: bool, device: torch.device) -> SharedInputs | PrivilegedInputs:
+def make_inputs(
+    env: EnvSpec, norm: Norm, cfg: LearnerConfig, *, device: torch.device
+) -> SharedInputs | PrivilegedInputs:
     """Choose by whether the env has a critic group; ``norm`` is the one published with the actor."""
+    scale = (RewardScale() if cfg.norm_reward else NoRewardScale()).to(device)
     if not env.critic_dim:
-        return SharedInputs(env, norm)
-    return PrivilegedInputs(env, norm, make_norm(env.critic_dim, enabled=norm_obs).to(device))
+        return SharedInputs(env, norm, scale)
+    return PrivilegedInputs(env, norm, make_norm(env.critic_dim, enabled=cfg.norm_obs).to(device), scale)
+
+
+def _stateful(**modules: nn.Module) -> dict[str, nn.Module]:
+    """Those that have something to save; checkpoints from before there were such modules stay readable."""
+    return {name: module for name, module in modules.items() if module.state_dict()}

@@ -35,7 +35,7 @@ from unilab.nets.actor import GaussianActor, NormalizedActor
 from unilab.nets.critic import TwinCritic
 from unilab.nets.distributions import squashed_sample
 from unilab.nets.normalizer import make_norm
-from unilab.spec import EnvSpec, Minibatch
+from unilab.spec import EnvSpec, Minibatch, ReturnStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class SAC:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
-        self._inputs = make_inputs(env, module.norm, norm_obs=cfg.norm_obs, device=device)
+        self._inputs = make_inputs(env, module.norm, cfg, device=device)
         self._critic = TwinCritic(
             self._inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
@@ -109,6 +109,10 @@ class SAC:
         """Feed new env rows to the normalisers; see ``Learner``."""
         self._inputs.observe(obs, critic_obs)
 
+    def observe_returns(self, returns: ReturnStats) -> None:
+        """Feed new returns to the scale of rewards; see ``Learner``."""
+        self._inputs.rewards.update(returns)
+
     def facts(self) -> dict[str, str]:
         """Resolved values for the header; see ``Learner``."""
         cfg = self._cfg
@@ -133,13 +137,13 @@ class SAC:
         self._rate.at(self.updates)
         noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
         metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
-        return metrics | {"learning_rate": self._rate.scalar()}
+        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
 
     @torch.no_grad()
     def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
         """Both critics' values; see ``Learner``."""
         q: Tensor = self._critic(self._inputs.for_critic(critic_obs), action)
-        return q
+        return self._inputs.rewards.in_env_units(q)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides future updates; see ``Learner``."""
@@ -174,7 +178,7 @@ class SAC:
             next_action, log_prob = squashed_sample(mean, log_std, noise)
             next_q = self._target_critic(inputs.next_critic_obs, next_action)
             next_value = soft_value(next_q, log_prob, alpha)
-            target = td_target(batch.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
+            target = td_target(inputs.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
         loss = twin_loss(q, target)
         self._critic_optimizer.descend(loss)

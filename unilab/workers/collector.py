@@ -18,6 +18,7 @@ from unilab.envs.bad_values import OnNan, make_rule
 from unilab.envs.base import BatchEnv, Groups, SavesState, closing_env
 from unilab.envs.finite import check_finite_action
 from unilab.envs.registry import EnvConfig, make_env
+from unilab.envs.returns import DiscountedReturns, NoReturns
 from unilab.envs.rollout import EpisodeStats
 from unilab.errors import NonFinite
 from unilab.pacing import PHASES, Chunk, ChunkSource, LockstepCollector, Schedule
@@ -83,6 +84,8 @@ class Collector:
         self._warmup = np.random.default_rng(stream(job.seed, "warmup"))
         self._rows = make_rows(job.ring, env.num_envs, job.policy.learner.gamma)
         self._episodes = EpisodeStats(env.num_envs, env.spec.metric_names)
+        learner = job.policy.learner
+        self._returns = DiscountedReturns(env.num_envs, learner.gamma) if learner.norm_reward else NoReturns()
         self._env_steps = np.zeros(env.num_envs, np.int64)
         self._ended = np.zeros(env.num_envs, np.bool_)
         self.continued = False
@@ -121,12 +124,14 @@ class Collector:
             if skipped is not None:
                 self._episodes.drop(skipped)
                 self._ended |= skipped
+            self._returns.add(step.reward, self._ended, skipped)
             round_done()
         if chunk.number:
             with self._phase("pack", tick=chunk.number):
                 self._pack(chunk.number)
         self._counters["phase"] = _PHASE["wait_grant"]
-        self._stats.finish_chunk(chunk.number, {k: v / 1e9 for k, v in self._trace.take_totals().items()})
+        seconds = {name: ns / 1e9 for name, ns in self._trace.take_totals().items()}
+        self._stats.finish_chunk(chunk.number, seconds, self._returns.take())
 
     def _phase(self, name: str, **args: object) -> Span:
         """A span whose name the learner can see while it lasts, or hangs."""
@@ -139,6 +144,7 @@ class Collector:
             "env": self._env.state() if isinstance(self._env, SavesState) else None,
             "rows": self._rows.state_dict(),
             "episodes": self._episodes.state_dict(),
+            "returns": self._returns.state_dict(),
             # Arrays: tensors would travel through shared memory with names, a socket and a thread.
             "policy": {name: value.numpy() for name, value in self._policy.explore_state().items()},
             "env_steps": self._env_steps.copy(),
@@ -159,6 +165,7 @@ class Collector:
             if continues:
                 assert isinstance(self._env, SavesState)
                 self._episodes.load_state_dict(state["episodes"])
+                self._returns.load_state_dict(state.get("returns", {}))  # older checkpoints have none
                 self._ended[:] = state["ended"]
                 self.continued = True
                 return self._env.restore(state["env"])

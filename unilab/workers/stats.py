@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from unilab.replay.ring import row_spans
 from unilab.shm.arrays import Arrays, Field, required_bytes
+from unilab.spec import ReturnStats
 
 SPANS = ("wait_grant", "fetch", "act", "env_step", "append", "pack")
 """Parts of a collector's time, in the order of ``CollectorStats.totals``."""
@@ -68,16 +69,18 @@ class CollectorStats:
         self._shared.sums[0] += reward
         self._shared.sums[1] += skipped
 
-    def finish_chunk(self, chunk: int, seconds: Mapping[str, float]) -> None:
+    def finish_chunk(self, chunk: int, seconds: Mapping[str, float], returns: ReturnStats) -> None:
         """Collector: leave the sums so far under the chunk's number, before the chunk is called finished.
 
         Args:
             chunk: its number.
             seconds: what went into each of ``SPANS`` since the last chunk.
+            returns: of the chunk's env steps.
         """
         previous, totals = self._shared.totals[(chunk - 1) % _CHUNKS], self._shared.totals[chunk % _CHUNKS]
         totals[:_SUMS] = self._shared.sums
         totals[_SUMS:] = previous[_SUMS:] + [seconds.get(name, 0.0) for name in SPANS]
+        self._shared.returns[chunk % _CHUNKS] = returns.count, returns.mean, returns.m2, returns.peak
 
     @property
     def reward_sum(self) -> float:
@@ -93,6 +96,11 @@ class CollectorStats:
         """Learner: the sums up to the end of a chunk that is one of the newest."""
         reward, skipped, *seconds = self._shared.totals[chunk % _CHUNKS].tolist()
         return Totals(reward, int(skipped), dict(zip(SPANS, seconds, strict=True)))
+
+    def returns(self, chunk: int) -> ReturnStats:
+        """Learner: discounted returns of the env steps of a chunk that is one of the newest."""
+        count, mean, m2, peak = self._shared.returns[chunk % _CHUNKS].tolist()
+        return ReturnStats(int(count), mean, m2, peak)
 
     def take_episodes(self, chunk: int) -> NDArray[np.float64]:
         """Learner: episodes tagged with chunks up to this one that were not taken before, in order."""
@@ -113,6 +121,7 @@ class CollectorStats:
         return {
             "sums": shared.totals[chunk % _CHUNKS, :_SUMS].copy(),
             "totals": shared.totals.copy(),
+            "returns": shared.returns.copy(),
             "episodes": episodes[episodes[:, 0] <= chunk],
         }
 
@@ -121,6 +130,7 @@ class CollectorStats:
         shared, waiting = self._shared, state["episodes"]
         shared.sums[:] = state["sums"]
         shared.totals[:] = state["totals"]
+        shared.returns[:] = state.get("returns", 0.0)  # older checkpoints have none
         shared.episodes[: len(waiting)] = waiting
         shared.cursor[0] = len(waiting)
 
@@ -147,5 +157,6 @@ def _fields(max_episodes: int, episode_columns: int) -> list[Field]:
         Field("cursor", (1,), "int64"),
         Field("sums", (_SUMS,), "float64"),
         Field("totals", (_CHUNKS, _SUMS + len(SPANS)), "float64"),
+        Field("returns", (_CHUNKS, 4), "float64"),  # of each chunk alone: count, mean, m2, peak
         Field("episodes", (max_episodes, _TAG + episode_columns), "float64"),
     ]
