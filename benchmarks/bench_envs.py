@@ -5,6 +5,9 @@ resets. From the same seeds, native envs and SyncVectorEnv pass through the same
 costs SyncVectorEnv an extra step). The physics steps `mujoco.batch.Batch` through the recorded states of the native
 env, on one thread. envpool, which draws its own resets, is measured where it is installed. Run with
 OMP_NUM_THREADS=1 on an idle machine.
+
+Native envs stop MuJoCo's clock in their process (`unilab/envs/mujoco_savings.py`). The physics here has it stopped,
+too, as all cases but one: SyncVectorEnv is measured with the clock as Gymnasium leaves it and with the clock stopped.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 import gymnasium as gym
+import mujoco
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from harness import interleaved, report
 from mujoco.batch import Batch
 
 from unilab.envs.mujoco_batch import MujocoBatchEnv
+from unilab.envs.mujoco_savings import stop_clock
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.seeding import env_seed
 
@@ -29,6 +34,7 @@ QUADRUPED = "unilab/QuadrupedVelocity-v0"
 STRETCH = {"HalfCheetah-v5": 60, "Ant-v5": 20, "Humanoid-v5": 20, QUADRUPED: 20}
 ACTIONS = {"HalfCheetah-v5": 6, "Ant-v5": 8, "Humanoid-v5": 17, QUADRUPED: 12}
 REPEATS = 11
+SYNC, SYNC_CLOCK = "SyncVectorEnv", "SyncVectorEnv, MuJoCo's clock running"
 Case = Callable[[], object]
 
 
@@ -52,7 +58,8 @@ def cases(env_id: str, steps: int) -> dict[str, Case]:
     found["physics, 1 threads"] = physics(env_id, steps)
     if env_id == QUADRUPED:  # nobody else's
         return found
-    found["SyncVectorEnv"] = sync_vector(env_id, steps)
+    found[SYNC] = sync_vector(env_id, steps)
+    found[SYNC_CLOCK] = with_clock(sync_vector(env_id, steps))
     if find_spec("envpool"):
         found |= {f"envpool, {threads} threads": envpool(env_id, steps, threads) for threads in (1, 2)}
     return found
@@ -69,8 +76,9 @@ def claims_of(env_id: str, s: dict[str, float]) -> dict[str, tuple[float, float]
     peers = {"HalfCheetah-v5": (1.8, 2.5, 1.0), "Ant-v5": (1.3, 2.1, 0.85)}
     if env_id in peers:
         sync_one, sync_two, pool = peers[env_id]
-        claims[f"{env_id}: time / SyncVectorEnv, 1 thread"] = (one / s["SyncVectorEnv"], 1 / sync_one)
-        claims[f"{env_id}: time / SyncVectorEnv, 2 threads"] = (two / s["SyncVectorEnv"], 1 / sync_two)
+        for sync in (SYNC, SYNC_CLOCK):
+            claims[f"{env_id}: time / {sync}, 1 thread"] = (one / s[sync], 1 / sync_one)
+            claims[f"{env_id}: time / {sync}, 2 threads"] = (two / s[sync], 1 / sync_two)
         for threads, ours in ((1, one), (2, two)):
             if f"envpool, {threads} threads" in s:
                 ratio = ours / s[f"envpool, {threads} threads"]
@@ -115,6 +123,17 @@ def sync_vector(env_id: str, steps: int) -> Case:
     for action in warm_actions(env_id):
         env.step(action * high)
     return stepped(lambda action: env.step(action * high), env_id, steps)
+
+
+def with_clock(case: Case) -> Case:
+    """The same with MuJoCo's clock running, as it does in a process without native envs."""
+
+    def run() -> None:
+        mujoco.set_mjcb_time(None)
+        case()
+        stop_clock()
+
+    return run
 
 
 def envpool(env_id: str, steps: int, threads: int) -> Case:

@@ -151,6 +151,7 @@ SPECIAL = {
     "learner.critic_hidden": (["7", "8"], (7, 8)),
     "learner.hidden": (["64", "32"], (64, 32)),
     "replay.learning_starts": (["500"], 500),
+    "replay.warmup": (["policy"], "policy"),
     "sac.ent_coef": (["0.2"], 0.2),
     "sac.target_entropy": (["-2.5"], -2.5),
     "crossq.ent_coef": (["0.2"], 0.2),

@@ -134,6 +134,7 @@ class TrainConfig:
             # The decimal text, not the binary float: 0.37 means 37 updates per 100 steps.
             utd=Fraction(str(self.pacing.utd)),
             capacity=self.replay.buffer_size,
+            uniform_prefill=self.replay.warmup == "uniform",
         )
 
 

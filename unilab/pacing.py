@@ -73,6 +73,7 @@ class Schedule:
     total_steps: int
     utd: Fraction
     capacity: int
+    uniform_prefill: bool = True  # random actions; False: weight version 0 acts in the prefill too
     preloaded: int = 0  # rows of another run, numbered -preloaded to -1: sampled, but not counted
 
     def __post_init__(self) -> None:
@@ -135,7 +136,7 @@ class Schedule:
     def chunk(self, number: int) -> Chunk:
         """What chunk ``number`` is: the prefill, or a chunk that acts with the version published last before it."""
         if number == 0:
-            return Chunk(0, self.prefill // self.num_envs, None)
+            return Chunk(0, self.prefill // self.num_envs, None if self.uniform_prefill else 0)
         return Chunk(number, self.steps_per_tick, max(number - 2, 0))
 
 

@@ -256,10 +256,14 @@ def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
         (
             "pacing",
             f"{'serial' if cfg.serial else 'lockstep'}: {schedule.total_steps:,} env steps, "
-            f"{schedule.prefill:,} of them random; utd {cfg.pacing.utd:g}, "
-            f"{schedule.chunk_rows} env steps and up to {schedule.max_updates} updates a tick",
+            f"{schedule.prefill:,} of them {'random' if schedule.uniform_prefill else 'before learning'}; "
+            f"utd {cfg.pacing.utd:g}, {schedule.chunk_rows} env steps and up to {schedule.max_updates} updates a tick",
         ),
-        ("replay", f"{cfg.replay.buffer_size:,} rows of {plan.layout.width} floats, batch {cfg.replay.batch_size}"),
+        (
+            "replay",
+            f"{cfg.replay.buffer_size:,} rows of {plan.layout.width} floats, n_step {cfg.learner.n_step}, "
+            f"batch {cfg.replay.batch_size}",
+        ),
         ("memory", needs),
         ("device", f"{plan.device}; threads: learner {plan.threads.learner}, collector {plan.threads.collector}"),
         ("update", str(plan.compute)),

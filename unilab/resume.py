@@ -57,6 +57,7 @@ FIXED = frozenset(
         "learner.n_step",
         "replay.buffer_size",
         "replay.learning_starts",
+        "replay.warmup",
         "pacing.utd",
         "pacing.steps_per_tick",
     }

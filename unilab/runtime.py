@@ -264,7 +264,8 @@ class Runtime:
         """Run the prefill, publish version 0, ask for batch 1 and grant chunk 1; returns the last finished tick.
 
         A run that goes on starts where it stood: the next batch lies in its slot already, or its chunk is granted.
-        The prefill acts without weights, so version 0 follows it: with the normaliser that the prefill has fed.
+        Version 0 is what acts in the prefill, where the policy does. Otherwise it follows the prefill, with the
+        normaliser that the prefill has fed.
         """
         self._hooks.opened(self.plan.run_dir)
         self._console.header(header(self.plan, self.learner.facts()))
@@ -273,18 +274,25 @@ class Runtime:
         continued = self.collector.wait_ready(self._waiter)
         if self.plan.resume:
             return self._go_on(self.plan.resume, continued)
+        weights_first = not self.schedule.uniform_prefill
+        if weights_first:
+            self._publish_first()
         self.pacer.grant(0)
         self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
         self._feed_normalisers(0, self.ring.oldest, self.ring.cursor)
-        with self.trace.span("publish", version=0):
-            self.weights.publish(version=0)
+        if not weights_first:
+            self._publish_first()
         self._write_progress(0)
         self.evaluations.start()
         self.pipeline.prefetch(1)
         self.pacer.grant(1)
         self._timing.start(0)
         return 0
+
+    def _publish_first(self) -> None:
+        with self.trace.span("publish", version=0):
+            self.weights.publish(version=0)
 
     def take(self, tick: int) -> Batch:
         """The batch of a tick; a collector that dies is replaced as often as ``max_restarts`` says.

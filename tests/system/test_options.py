@@ -58,6 +58,7 @@ LEARNING = {
     "precision": "bf16",
     "replay.buffer_size": 90,
     "replay.learning_starts": 60,
+    "replay.warmup": "policy",
     "replay.batch_size": 9,
     "pacing.utd": 0.5,
     "pacing.steps_per_tick": 2,

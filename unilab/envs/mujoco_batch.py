@@ -88,28 +88,29 @@ class MujocoBatchEnv:
             self._add_note(error)
             raise
         # Copies: a task may hand out arrays that it goes on writing to.
-        reward, terminated = np.array(outcome.reward), np.array(outcome.terminated, np.bool_)
-        truncated = self._limit.reached()
-        metrics = {name: np.array(outcome.metrics[name], np.float32) for name in self._names}
+        with np.errstate(over="ignore"):  # as ``to_float32``, once for all
+            next_obs = {name: np.array(rows, np.float32) for name, rows in groups.items()}
+            reward = np.array(outcome.reward, np.float32)
+            metrics = {name: np.array(outcome.metrics[name], np.float32) for name in self._names}
+        terminated, truncated = np.array(outcome.terminated, np.bool_), self._limit.reached()
         unstable = sim.unstable()
         if unstable.any():
             terminated |= unstable
             reward[unstable] = 0
-            groups = {name: np.where(unstable[:, None], self._obs[name], rows) for name, rows in groups.items()}
+            for name, rows in next_obs.items():
+                rows[unstable] = self._obs[name][unstable]
             for values in metrics.values():
                 values[unstable] = np.nan
         metrics[UNSTABLE] = unstable.astype(np.float32)
 
-        next_obs = self._float32(groups)
         obs = _copies(next_obs)
-        ended = np.flatnonzero(terminated | truncated)
+        ended = (terminated | truncated).nonzero()[0]
         if ended.size:
             self._begin_episodes(ended)
             for group, rows in self._float32(task.observe(sim, ended)).items():
                 obs[group][ended] = rows
         self._obs = _copies(obs)
-        reward32 = to_float32(reward)
-        return EnvStep(obs, reward32, terminated, truncated, next_obs, metrics)
+        return EnvStep(obs, reward, terminated, truncated, next_obs, metrics)
 
     def reset_envs(self, which: NDArray[np.bool_]) -> Groups:
         """See ``ResetsSome``."""

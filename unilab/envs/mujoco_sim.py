@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from unilab.envs.generators import pack_generators, unpack_generators
 from unilab.envs.mujoco_rne import RneBatch
+from unilab.envs.mujoco_savings import stop_clock, without_islands
 from unilab.errors import EnvError
 
 Array = NDArray[np.float64]
@@ -62,7 +63,9 @@ class Sim:
         fields: Sequence[str],
         rngs: Sequence[Generator],
     ) -> None:
-        self.model = model
+        stop_clock()
+        self.model = model = without_islands(model)
+        self.timestep = float(model.opt.timestep)  # read in every step, and slow to read there
         self.num_envs = num_envs
         self.rngs = list(rngs)
         self.memory: dict[str, NDArray[Any]] = {}

@@ -109,4 +109,4 @@ class Task:
 
     def dt(self, sim: Sim) -> float:
         """Seconds of one env step."""
-        return float(sim.model.opt.timestep * self.frame_skip)
+        return sim.timestep * self.frame_skip
