@@ -15,7 +15,6 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +23,7 @@ from tyro.conf import OmitArgPrefixes as Flat  # fields become flags without the
 
 from unilab.algos.base import LearnerConfig
 from unilab.algos.crossq import CrossQConfig
+from unilab.algos.flashsac import FlashSACConfig
 from unilab.algos.registry import ALGORITHMS
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
@@ -59,7 +59,7 @@ class TrainConfig:
     """Everything that decides a run."""
 
     algo: str = "sac"
-    """Update rule: sac, td3 or crossq."""
+    """Update rule: sac, td3, crossq or flashsac."""
     total_steps: int = 60_000
     """Env steps of the whole run, prefill included; rounded up to whole ticks."""
     seed: int = 0
@@ -112,6 +112,7 @@ class TrainConfig:
     sac: Flat[SACConfig] = field(default_factory=SACConfig)
     td3: TD3Config = field(default_factory=TD3Config)
     crossq: CrossQConfig = field(default_factory=CrossQConfig)
+    flashsac: FlashSACConfig = field(default_factory=FlashSACConfig)
 
     @property
     def algo_config(self) -> Any:
@@ -215,7 +216,7 @@ def check(cfg: TrainConfig) -> None:
 def update_gflop(cfg: TrainConfig) -> float:
     """Rough work of one update: 17 passes of the batch over the hidden layers of one critic, as in SAC."""
     widths = cfg.learner.critic_widths
-    weights = sum(a * b for a, b in pairwise(widths)) + 32 * widths[0]
+    weights = ALGORITHMS[cfg.algo].inner_weights(widths) + 32 * widths[0]
     return 2e-9 * 17 * cfg.replay.batch_size * weights
 
 

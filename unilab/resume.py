@@ -52,6 +52,8 @@ FIXED = frozenset(
         "env.num_envs",
         "env.critic_keys",
         "learner.hidden",
+        "learner.critic_hidden",
+        "flashsac.atoms",
         "learner.norm_obs",
         "learner.norm_reward",
         "learner.n_step",

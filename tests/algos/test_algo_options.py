@@ -28,6 +28,7 @@ FALLING = dataclasses.replace(SMALL, lr_schedule="cosine")  # lr_final means som
 OPTIONS = {
     "sac": {"ent_coef": 0.2, "target_entropy": -7.0, "critic_layer_norm": True},
     "td3": {"exploration_noise": 0.3, "target_noise": 0.6, "noise_clip": 0.05, "critic_layer_norm": True},
+    "flashsac": {"ent_coef": 0.2, "target_std": 0.5, "atoms": 51, "value_bound": 2.0, "noise_steps": 1},
     "crossq": {"ent_coef": 0.2, "target_entropy": -7.0, "norm_momentum": 0.5, "renorm_warmup": 0},
 }
 CASES = [
@@ -50,7 +51,8 @@ def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
         numbers += [value.item() for value in made.update(rows).values()]
     acting.module.load_state_dict(made.policy_module.state_dict())
     obs = {"obs": minibatch().obs.numpy()}
-    return numbers + acting.explore(obs, np.zeros(32, np.bool_)).flatten().tolist()
+    first, second = (acting.explore(obs, np.zeros(32, np.bool_)) for _ in range(2))
+    return numbers + first.flatten().tolist() + second.flatten().tolist()
 
 
 @pytest.mark.parametrize(("algo", "name", "value"), CASES)

@@ -11,6 +11,7 @@ NORMALISED = dataclasses.replace(SMALL, norm_obs=True, norm_reward=True)
 METRICS = {
     "sac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
     "crossq": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
+    "flashsac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
     "td3": {"actor_loss", "critic_loss", "learning_rate", "q_mean"},
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -11,10 +12,12 @@ import torch
 from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
 from unilab.algos.compiled import EAGER, Compute
 from unilab.algos.crossq import CrossQ, CrossQConfig, crossq_policy
+from unilab.algos.flashsac import FlashSAC, FlashSACConfig, flashsac_policy
 from unilab.algos.sac import SAC, SACConfig, sac_policy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.td3 import TD3, TD3Config, TD3Policy
 from unilab.errors import ConfigError, nearest
+from unilab.nets.unit_body import EXPANSION
 from unilab.spec import EnvSpec
 
 
@@ -26,12 +29,20 @@ class Algorithm:
     learner: Callable[..., Learner]
     policy: Callable[..., Policy]
     without: tuple[str, ...] = ()  # fields of LearnerConfig that it does not read
+    expansion: int = 0  # hidden layers are residual blocks with inner layers so many times as wide; 0: plain layers
+
+    def inner_weights(self, widths: tuple[int, ...]) -> int:
+        """Weights between the hidden layers of one net."""
+        if self.expansion:
+            return sum(2 * self.expansion * width * width for width in widths)
+        return sum(a * b for a, b in pairwise(widths))
 
 
 ALGORITHMS = {
     "sac": Algorithm(SACConfig, SAC, sac_policy),
     "td3": Algorithm(TD3Config, TD3, TD3Policy),
     "crossq": Algorithm(CrossQConfig, CrossQ, crossq_policy, without=("tau",)),
+    "flashsac": Algorithm(FlashSACConfig, FlashSAC, flashsac_policy, expansion=EXPANSION),
 }
 
 
