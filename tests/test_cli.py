@@ -154,6 +154,7 @@ SPECIAL = {
     "replay.warmup": (["policy"], "policy"),
     "sac.ent_coef": (["0.2"], 0.2),
     "sac.target_entropy": (["-2.5"], -2.5),
+    "flashsac.ent_coef": (["0.2"], 0.2),
     "crossq.ent_coef": (["0.2"], 0.2),
     "crossq.target_entropy": (["-2.5"], -2.5),
     "fastsac.ent_coef": (["0.2"], 0.2),

@@ -11,6 +11,7 @@ from unilab.algos.base import LearnerConfig
 from unilab.algos.crossq import CrossQConfig
 from unilab.algos.fastsac import FastSACConfig
 from unilab.algos.fasttd3 import FastTD3Config
+from unilab.algos.flashsac import FlashSACConfig
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
 from unilab.config import (
@@ -161,6 +162,7 @@ EVERYTHING = TrainConfig(
     evaluation=EvaluationConfig(eval_episodes=0),
     sac=SACConfig(ent_coef="auto_0.1", target_entropy=-2.5, critic_layer_norm=True),
     td3=TD3Config(exploration_noise=0.0, target_noise=0.3, noise_clip=1e-3),
+    flashsac=FlashSACConfig(target_std=0.5, atoms=7, noise_steps=1),
     crossq=CrossQConfig(ent_coef=0.5, norm_momentum=0.5, renorm_warmup=7),
     fasttd3=FastTD3Config(noise_min=0.0, noise_max=0.3, atoms=7, v_min=-1 / 3, v_max=9.0),
     fastsac=FastSACConfig(ent_coef=0.5, log_std_min=-1 / 3, atoms=7, v_min=-1 / 3, v_max=9.0),

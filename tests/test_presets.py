@@ -26,9 +26,12 @@ def test_every_algorithms_own_preset_passes_the_checks(algo):
     assert parse(["--algo", algo]) == cfg
 
 
-def test_the_paper_has_its_published_width():
+def test_the_papers_have_their_published_widths():
     assert PAPER == (2048, 2048)
     assert SMALL != PAPER
+    flash = load_preset("flashsac", None, size="paper")
+    assert (flash.learner.hidden, flash.learner.critic_hidden, flash.replay.batch_size) == ((128,) * 2, (256,) * 2, 512)
+    assert load_preset("flashsac", None, size="small").replay.batch_size == 256
 
 
 @pytest.mark.parametrize(("cuda", "auto"), [(False, SMALL), (True, PAPER)])

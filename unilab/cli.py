@@ -44,9 +44,10 @@ _NOT_FOR_TYRO = ("--algo", "--preset", "--size", "--config", "--resume", "--resu
 """Flags that choose what the others change."""
 
 _DESCRIPTION = """Train a policy. Underscores and dashes both work; numbers may be written 1e6, 1_000_000 or 1M.
-Also: --preset NAME (sb3: the hyperparameters SB3 users know), --size auto|small|paper (widths of crossq; auto: small on
-a CPU, paper on a GPU; --hidden and --critic-hidden win), --config FILE (repeats a run from its config.yaml),
---resume RUN|CHECKPOINT|latest (goes on where it stopped; --total-steps stays the total) with --resume-allow KEY ...
+Also: --preset NAME (sb3: the hyperparameters SB3 users know), --size auto|small|paper (widths, where a preset has both;
+auto: small on a CPU, paper on a GPU; --hidden and --critic-hidden win), --config FILE (repeats a run from its
+config.yaml), --resume RUN|CHECKPOINT|latest (goes on where it stopped; --total-steps stays the total) with
+--resume-allow KEY ...
 Aliases: -n, --total-timesteps, --n-envs, --env-id, --lr, --stall-limit, --start-limit, --shutdown-timeout."""
 
 _USAGE = """usage: unilab train [OPTIONS]    train a policy

@@ -15,7 +15,6 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -26,6 +25,7 @@ from unilab.algos.base import LearnerConfig
 from unilab.algos.crossq import CrossQConfig
 from unilab.algos.fastsac import FastSACConfig
 from unilab.algos.fasttd3 import FastTD3Config
+from unilab.algos.flashsac import FlashSACConfig
 from unilab.algos.registry import ALGORITHMS
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
@@ -61,7 +61,7 @@ class TrainConfig:
     """Everything that decides a run."""
 
     algo: str = "sac"
-    """Update rule: sac, td3, crossq, fasttd3 or fastsac."""
+    """Update rule: sac, td3, crossq, fasttd3, fastsac or flashsac."""
     total_steps: int = 60_000
     """Env steps of the whole run, prefill included; rounded up to whole ticks."""
     seed: int = 0
@@ -116,6 +116,7 @@ class TrainConfig:
     crossq: CrossQConfig = field(default_factory=CrossQConfig)
     fasttd3: FastTD3Config = field(default_factory=FastTD3Config)
     fastsac: FastSACConfig = field(default_factory=FastSACConfig)
+    flashsac: FlashSACConfig = field(default_factory=FlashSACConfig)
 
     @property
     def algo_config(self) -> Any:
@@ -219,7 +220,7 @@ def check(cfg: TrainConfig) -> None:
 def update_gflop(cfg: TrainConfig) -> float:
     """Rough work of one update: 17 passes of the batch over the hidden layers of one critic, as in SAC."""
     widths = cfg.learner.critic_widths
-    weights = sum(a * b for a, b in pairwise(widths)) + 32 * widths[0]
+    weights = ALGORITHMS[cfg.algo].inner_weights(widths) + 32 * widths[0]
     return 2e-9 * 17 * cfg.replay.batch_size * weights
 
 

@@ -46,6 +46,7 @@ OPTIONS = {
         "v_min": -3.0,
         "v_max": 7.0,
     },
+    "flashsac": {"ent_coef": 0.2, "target_std": 0.5, "atoms": 51, "value_bound": 2.0, "noise_steps": 1},
     "crossq": {"ent_coef": 0.2, "target_entropy": -7.0, "norm_momentum": 0.5, "renorm_warmup": 0},
 }
 CASES = [
@@ -68,7 +69,8 @@ def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
         numbers += [value.item() for value in made.update(rows).values()]
     acting.module.load_state_dict(made.policy_module.state_dict())
     obs = {"obs": minibatch().obs.numpy()}
-    return numbers + acting.explore(obs, np.zeros(32, np.bool_)).flatten().tolist()
+    first, second = (acting.explore(obs, np.zeros(32, np.bool_)) for _ in range(2))
+    return numbers + first.flatten().tolist() + second.flatten().tolist()
 
 
 @pytest.mark.parametrize(("algo", "name", "value"), CASES)
@@ -88,8 +90,8 @@ def test_an_option_that_an_algorithm_says_it_does_not_read_changes_nothing(algo,
 
 
 def test_no_option_is_missing_from_the_tables_above():
-    # n_step is done where rows are written: tests/replay/test_n_step.py.
-    assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys() | {"n_step"}
+    # n_step is done where rows are written (tests/replay/test_n_step.py), symmetry needs an env that has one.
+    assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys() | {"n_step", "symmetry"}
     assert ALGORITHMS.keys() == OPTIONS.keys()
     for algo, entry in ALGORITHMS.items():
         assert {field.name for field in dataclasses.fields(entry.config)} == OPTIONS[algo].keys()

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unilab import SAC, TD3, CrossQ
+from unilab import SAC, TD3, CrossQ, FlashSAC
 from unilab.cli import parse
 from unilab.errors import ConfigError
 
@@ -16,7 +16,14 @@ def config(model=SAC, env="Pendulum-v1", **fields):
 
 @pytest.mark.parametrize(
     ("model", "algo", "preset"),
-    [(SAC, "sac", None), (TD3, "td3", None), (CrossQ, "crossq", None), (SAC, "sac", "sb3"), (TD3, "td3", "sb3")],
+    [
+        (SAC, "sac", None),
+        (TD3, "td3", None),
+        (CrossQ, "crossq", None),
+        (FlashSAC, "flashsac", None),
+        (SAC, "sac", "sb3"),
+        (TD3, "td3", "sb3"),
+    ],
 )
 def test_without_arguments_it_is_what_the_command_line_does(model, algo, preset):
     words = ["--preset", preset] if preset else []

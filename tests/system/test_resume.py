@@ -54,6 +54,7 @@ CASES: dict[str, dict[str, Any]] = {
     "crossq": {"algo": "crossq"},
     "fasttd3": {"algo": "fasttd3"},
     "fastsac": {"algo": "fastsac"},
+    "flashsac": {"algo": "flashsac"},
     "utd 0.37, two steps a tick": {"utd": 0.37, "steps_per_tick": 2},
     "utd 2, one env": {"utd": 2.0, "num_envs": 1},
     "episodes of different lengths": {"env_kwargs": {"length_step": 3, "ends": "mixed"}},

@@ -35,6 +35,10 @@ class ExploreNoise:
         """Fresh noise with the shape of ``like``, float32."""
         return torch.randn(like.shape, generator=self._generator)
 
+    def choose(self, probabilities: Tensor, count: int) -> Tensor:
+        """Indices drawn with ``probabilities``, [count] int64."""
+        return torch.multinomial(probabilities, count, replacement=True, generator=self._generator)
+
     def state(self) -> dict[str, Tensor]:
         """A copy of the generator's state."""
         return {"generator": self._generator.get_state()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -13,10 +14,12 @@ from unilab.algos.compiled import EAGER, Compute
 from unilab.algos.crossq import CrossQ, CrossQConfig, crossq_policy
 from unilab.algos.fastsac import FastSAC, FastSACConfig, fastsac_policy
 from unilab.algos.fasttd3 import FastTD3, FastTD3Config, FastTD3Policy
+from unilab.algos.flashsac import FlashSAC, FlashSACConfig, flashsac_policy
 from unilab.algos.sac import SAC, SACConfig, sac_policy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.td3 import TD3, TD3Config, TD3Policy
 from unilab.errors import ConfigError, nearest
+from unilab.nets.unit_body import EXPANSION
 from unilab.spec import EnvSpec
 
 
@@ -28,6 +31,13 @@ class Algorithm:
     learner: Callable[..., Learner]
     policy: Callable[..., Policy]
     without: tuple[str, ...] = ()  # fields of LearnerConfig that it does not read
+    expansion: int = 0  # hidden layers are residual blocks with inner layers so many times as wide; 0: plain layers
+
+    def inner_weights(self, widths: tuple[int, ...]) -> int:
+        """Weights between the hidden layers of one net."""
+        if self.expansion:
+            return sum(2 * self.expansion * width * width for width in widths)
+        return sum(a * b for a, b in pairwise(widths))
 
 
 ALGORITHMS = {
@@ -36,6 +46,7 @@ ALGORITHMS = {
     "crossq": Algorithm(CrossQConfig, CrossQ, crossq_policy, without=("tau",)),
     "fasttd3": Algorithm(FastTD3Config, FastTD3, FastTD3Policy),
     "fastsac": Algorithm(FastSACConfig, FastSAC, fastsac_policy),
+    "flashsac": Algorithm(FlashSACConfig, FlashSAC, flashsac_policy, expansion=EXPANSION),
 }
 
 

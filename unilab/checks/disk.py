@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from itertools import pairwise
 from math import ceil
 from pathlib import Path
 
-from unilab.algos.registry import ALGORITHMS
+from unilab.algos.registry import ALGORITHMS, Algorithm
 from unilab.budget import format_bytes
 from unilab.checks.finding import Finding, fail, ok, warn
 from unilab.config import TrainConfig
@@ -60,9 +59,10 @@ def disk_finding(cfg: TrainConfig, spec: EnvSpec, row_bytes: int) -> Finding:
 def state_bytes(cfg: TrainConfig, spec: EnvSpec) -> int:
     """Estimate of a checkpoint without replay: weights, targets, Adam's two moments, and the policy once more."""
     critic_in = (spec.critic_dim or spec.obs_dim) + spec.action_dim
-    actor = _weights(spec.obs_dim, cfg.learner.hidden, 2 * spec.action_dim)
-    critics = 2 * _weights(critic_in, cfg.learner.critic_widths, 1)
-    targets = "tau" not in ALGORITHMS[cfg.algo].without
+    algorithm, atoms = ALGORITHMS[cfg.algo], getattr(cfg.algo_config, "atoms", 1)
+    actor = _weights(algorithm, spec.obs_dim, cfg.learner.hidden, 2 * spec.action_dim)
+    critics = 2 * _weights(algorithm, critic_in, cfg.learner.critic_widths, atoms)
+    targets = "tau" not in algorithm.without
     return 4 * (5 * actor + (3 + targets) * critics)  # an actor's target too, which only TD3 has
 
 
@@ -82,5 +82,6 @@ def existing_parent(path: Path) -> Path:
     return next((place for place in (path, *path.absolute().parents) if place.exists()), Path("/"))
 
 
-def _weights(inputs: int, hidden: tuple[int, ...], outputs: int) -> int:
-    return sum((a + 1) * b for a, b in pairwise((inputs, *hidden, outputs)))
+def _weights(algorithm: Algorithm, inputs: int, hidden: tuple[int, ...], outputs: int) -> int:
+    biases = sum(hidden) + outputs
+    return inputs * hidden[0] + algorithm.inner_weights(hidden) + hidden[-1] * outputs + biases

@@ -21,7 +21,7 @@ class BatchRenorm(nn.Module):
     Args:
         shape: of the parameters: [1, width] for inputs [N, width], [2, 1, width] for inputs [2, N, width].
         momentum: share of the running statistics that stays at each batch, in [0, 1).
-        warmup: batches without correction.
+        warmup: batches without correction; None: there is never any.
         epsilon: added to the variance.
 
     Source: Ioffe 2017, arXiv:1702.03275, algorithm 1; the switch after a warm-up as in CrossQ, arXiv:1902.05605.
@@ -31,7 +31,7 @@ class BatchRenorm(nn.Module):
     var: Tensor  # running, biased
     batches: Tensor  # [] int64
 
-    def __init__(self, shape: tuple[int, ...], *, momentum: float, warmup: int, epsilon: float = 1e-3) -> None:
+    def __init__(self, shape: tuple[int, ...], *, momentum: float, warmup: int | None, epsilon: float = 1e-3) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(shape))
         self.bias = nn.Parameter(torch.zeros(shape))
@@ -62,6 +62,8 @@ class BatchRenorm(nn.Module):
 
     def _correction(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
         """Scale and shift from the batch's standard scores to the running ones; 1 and 0 during the warm-up."""
+        if self._warmup is None:
+            return torch.ones_like(mean), torch.zeros_like(mean)
         std = torch.sqrt(self.var + self._epsilon)
         r = (torch.sqrt(var + self._epsilon) / std).clamp(1.0 / R_MAX, R_MAX)
         d = ((mean - self.mean) / std).clamp(-D_MAX, D_MAX)
