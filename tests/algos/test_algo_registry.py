@@ -63,12 +63,12 @@ def test_every_option_has_a_default_and_cannot_be_changed_later(algo):
         (FastTD3Config, {"noise_max": 0.0}),
         (FastTD3Config, {"target_noise": float("inf")}),
         (FastTD3Config, {"atoms": 1}),
-        (FastTD3Config, {"v_max": -5.0}),
+        (FastTD3Config, {"v_max": -10.0}),
         (FastTD3Config, {"v_min": float("-inf")}),
         (FastSACConfig, {"target_entropy": "big"}),
         (FastSACConfig, {"log_std_min": 0.0}),
         (FastSACConfig, {"atoms": 0}),
-        (FastSACConfig, {"v_min": 5.0}),
+        (FastSACConfig, {"v_min": 10.0}),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_by_name(cls, bad):

@@ -64,9 +64,9 @@ class FastSACConfig:
     """Highest one."""
     atoms: int = 101
     """Values that a critic's distribution has."""
-    v_min: float = -5.0
+    v_min: float = -10.0
     """Lowest return, entropy included, that a critic can expect, in scaled rewards with norm_reward."""
-    v_max: float = 5.0
+    v_max: float = 10.0
     """Highest one."""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from unilab.spec import ReturnStats
 
 BOUND = 5.0
-"""Largest magnitude of a discounted return once it is scaled: the end of a categorical critic's support."""
+"""Largest magnitude of a discounted return once it is scaled.
+
+The support of categorical critics is twice as wide: what a policy is worth runs ahead of the returns seen so far."""
 
 
 class RewardScale(nn.Module):
