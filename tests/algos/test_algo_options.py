@@ -91,7 +91,10 @@ def test_an_option_that_an_algorithm_says_it_does_not_read_changes_nothing(algo,
 
 def test_no_option_is_missing_from_the_tables_above():
     # n_step is done where rows are written (tests/replay/test_n_step.py), symmetry needs an env that has one.
-    assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys() | {"n_step", "symmetry"}
+    assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys() | {
+        "n_step",
+        "symmetry",
+    }
     assert ALGORITHMS.keys() == OPTIONS.keys()
     for algo, entry in ALGORITHMS.items():
         assert {field.name for field in dataclasses.fields(entry.config)} == OPTIONS[algo].keys()
