@@ -146,6 +146,7 @@ class SlowFlashSAC:
             "learning_rate": 1e-3,
             "q_mean": q_mean.item(),
             "reward_scale": self.scale.item(),
+            "support_edge": (target[:, 0] + target[:, -1]).mean().item(),
         }
 
     def step(self, optimizer, loss) -> None:

@@ -21,7 +21,7 @@ METRICS = {
         "support_edge",
     },
     "crossq": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
-    "flashsac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean"},
+    "flashsac": {"actor_loss", "critic_loss", "ent_coef", "ent_coef_loss", "learning_rate", "q_mean", "support_edge"},
     "td3": {"actor_loss", "critic_loss", "learning_rate", "q_mean"},
 }
 

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
-from unilab.algos.categorical import Support, cross_entropy, expectation, lower_mean, project, soft_reward
+from unilab.algos.categorical import Support, at_the_ends, cross_entropy, expectation, lower_mean, project, soft_reward
 from unilab.algos.compiled import Compute, prepare
 from unilab.algos.held_noise import HeldNoisePolicy
 from unilab.algos.inputs import Inputs, make_inputs
@@ -157,8 +157,8 @@ class FlashSAC:
         """One update; see ``Learner``.
 
         Returns:
-            learning_rate, critic_loss, q_mean, ent_coef; with an actor step actor_loss too, and ent_coef_loss where the
-            temperature is learned.
+            learning_rate, critic_loss, q_mean, support_edge, ent_coef; with an actor step actor_loss too, and
+            ent_coef_loss where the temperature is learned.
         """
         self.updates += 1
         self._rate.at(self.updates)
@@ -219,7 +219,8 @@ class FlashSAC:
         self._critic_optimizer.descend(loss)
         project_lengths(self._critic)
         q_mean = self._values(logits.detach()).mean()
-        return {"critic_loss": loss.detach(), "q_mean": q_mean, "ent_coef": alpha}
+        edge = at_the_ends(target)
+        return {"critic_loss": loss.detach(), "q_mean": q_mean, "support_edge": edge, "ent_coef": alpha}
 
     def _values(self, logits: Tensor) -> Tensor:
         """Expected returns, [2, B, K] -> [2, B] float32, in scaled rewards."""
