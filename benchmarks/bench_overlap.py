@@ -20,7 +20,7 @@ import numpy as np
 from harness import report
 
 from unilab.algos.base import LearnerConfig
-from unilab.algos.sac import SAC
+from unilab.algos.learner import Learner
 from unilab.config import EvaluationConfig, TrainConfig
 from unilab.envs.registry import EnvConfig
 from unilab.pacing import PacingConfig
@@ -60,22 +60,22 @@ def main() -> int:
 
 def measure(collect_ms: float, learn_ms: float, *, trace: bool = False) -> dict[str, float]:
     """Ticks of one run, without the first hundred."""
-    update = SAC.update
+    update = Learner.update
     stamps: list[float] = []
 
-    def fixed(self: SAC, batch: Any) -> dict[str, Any]:
+    def fixed(self: Learner, batch: Any) -> dict[str, Any]:
         stamps.append(time.perf_counter())
         spin(learn_ms / 1e3)
         return {}
 
-    SAC.update = fixed  # type: ignore[method-assign]
+    Learner.update = fixed  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:
             summary = train(replace(config(Path(folder), collect_ms), trace=trace))
             figures = ticks_of(summary)
             return figures | (compared(Path(str(summary.trace)), figures, stamps) if trace else {})
     finally:
-        SAC.update = update  # type: ignore[method-assign]
+        Learner.update = update  # type: ignore[method-assign]
 
 
 def compared(trace: Path, figures: dict[str, float], stamps: list[float]) -> dict[str, float]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from unilab.algos.base import Learner
+from unilab.algos.learner import Learner
 from unilab.checkpoint import Checkpoints, list_checkpoints, read_meta, steps_of
 from unilab.errors import ConfigError, WaitTimeout
 from unilab.evaluators import Evaluator

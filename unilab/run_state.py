@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unilab.algos.base import Learner
+from unilab.algos.learner import Learner
 from unilab.computing import state_of
 from unilab.config import dump
 from unilab.preflight import Plan

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
+from unilab.algos.base import LearnerConfig, Policy, PolicySpec
 from unilab.algos.compiled import EAGER, Compute
+from unilab.algos.learner import Learner
 from unilab.algos.registry import ALGORITHMS, make_learner, make_policy
 from unilab.spec import EnvSpec, Minibatch, ReturnStats
 

@@ -15,7 +15,7 @@ import pytest
 
 from program import SMALL, Program
 from test_lockstep import config, digests
-from unilab.algos.sac import SAC
+from unilab.algos.learner import Learner
 from unilab.cli import parse_run
 from unilab.collectors import SerialCollector
 from unilab.config import TrainConfig
@@ -123,16 +123,16 @@ def test_the_wall_time_goes_on_and_the_origin_of_every_start_is_kept(tmp_path: P
 
 
 def test_a_tick_that_failed_in_the_middle_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    update, calls = SAC.update, []
+    update, calls = Learner.update, []
 
-    def fails(self: SAC, batch: Any) -> Any:
+    def fails(self: Learner, batch: Any) -> Any:
         calls.append(1)
         if len(calls) == 500:  # the second of three updates of a tick
             raise RuntimeError("the update fails")
         return update(self, batch)
 
     whole = train(small(tmp_path / "whole", 900, {}))
-    monkeypatch.setattr(SAC, "update", fails)
+    monkeypatch.setattr(Learner, "update", fails)
     with pytest.raises(RuntimeError, match="the update fails"):
         train(small(tmp_path / "broken", 900, {}, save_every=200))
     monkeypatch.undo()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unilab.errors import ConfigError
-from unilab.spec import EnvSpec, Minibatch, ReturnStats
+from unilab.spec import EnvSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,57 +114,3 @@ class Policy(Protocol):
 
     def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
         """Continue from ``explore_state``; the actions that follow are the same bits."""
-
-
-class Learner(Protocol):
-    """Owns networks, optimisers and noise; changes only through these calls."""
-
-    policy_module: nn.Module
-    """What is published to the collectors; see ``Policy.module``."""
-    updates: int
-    """Updates done over the whole run."""
-
-    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
-        """Feed new env rows, each exactly once, to the normalisers.
-
-        Args:
-            obs: [n, obs_dim] float32 on CPU.
-            critic_obs: [n, critic_dim] float32 on CPU, or None where the env has no such group.
-        """
-
-    def observe_returns(self, returns: ReturnStats) -> None:
-        """Feed the discounted returns of new env steps, each exactly once, to the scale of rewards."""
-
-    def facts(self) -> dict[str, str]:
-        """What the run's header says about the algorithm: resolved values by name."""
-
-    def update(self, batch: Minibatch) -> dict[str, Tensor]:
-        """One update; returns 0-d tensors on the learner's device by scalar name, without any sync."""
-
-    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
-        """Both critics' values without gradient.
-
-        Args:
-            critic_obs: [B, critic_dim or obs_dim] float32, raw, on the learner's device.
-            action: [B, action_dim] float32 in [-1, 1].
-
-        Returns:
-            [2, B] float32, env units.
-        """
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that decides future updates, as a copy: nested dicts of tensors, numbers and strings."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``; parameters and buffers change in place.
-
-        Raises:
-            ConfigError: names, shapes, dtypes or the kind of device do not agree.
-        """
-
-    def load_weights(self, state: Mapping[str, Any]) -> None:
-        """Take over networks, normalisers and temperature of another learner's ``state_dict``, and nothing else.
-
-        Raises:
-            ConfigError: names, shapes or dtypes do not agree.
-        """

@@ -13,22 +13,20 @@ Source: Bhatt et al. 2024, arXiv:1902.05605v4; batch renormalisation of Ioffe 20
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
-from unilab.algos.compiled import Compute, prepare
 from unilab.algos.gaussian_policy import GaussianPolicy
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import learner_generator, network_generator
+from unilab.algos.noise import network_generator
 from unilab.algos.sac import actor_loss, soft_value
 from unilab.algos.schedule import LearningRate
-from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.algos.state import Part
 from unilab.algos.targets import td_target, twin_loss
 from unilab.algos.temperature import check_temperature, make_temperature
 from unilab.errors import ConfigError
@@ -37,7 +35,7 @@ from unilab.nets.distributions import squashed_sample
 from unilab.nets.norm_actor import NormGaussianActor
 from unilab.nets.norm_critic import NormTwinCritic
 from unilab.nets.normalizer import make_norm
-from unilab.spec import EnvSpec, Minibatch, ReturnStats
+from unilab.spec import EnvSpec, Minibatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +60,7 @@ class CrossQConfig:
 
 
 class CrossQ:
-    """The learner; see the module's docstring for the order of an update.
+    """The update rule; see the module's docstring for the order of an update.
 
     Args:
         env: shapes of observations and actions.
@@ -71,8 +69,9 @@ class CrossQ:
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
         rate: the run's learning rate.
-        compute: how updates are computed.
     """
+
+    draws = 2
 
     def __init__(
         self,
@@ -83,14 +82,13 @@ class CrossQ:
         seed: int,
         device: torch.device,
         rate: LearningRate,
-        compute: Compute,
     ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, algo, init)
         self.policy_module: nn.Module = module.to(device)
-        self._inputs = make_inputs(env, module.norm, cfg, device=device)
+        self.inputs = make_inputs(env, module.norm, cfg, device=device)
         self._critic = NormTwinCritic(
-            self._inputs.critic_dim,
+            self.inputs.critic_dim,
             env.action_dim,
             cfg.critic_widths,
             init,
@@ -107,67 +105,12 @@ class CrossQ:
         )
         self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
         self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
-        self._noise = learner_generator(seed, device)
-        self._rate = rate
-        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._ent_coef = algo.ent_coef
-        self.updates = 0
 
-    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
-        """Feed new env rows to the normalisers; see ``Learner``."""
-        self._inputs.observe(obs, critic_obs)
-
-    def observe_returns(self, returns: ReturnStats) -> None:
-        """Feed new returns to the scale of rewards; see ``Learner``."""
-        self._inputs.rewards.update(returns)
-
-    def facts(self) -> dict[str, str]:
-        """Resolved values for the header; see ``Learner``."""
-        cfg = self._cfg
-        return {
-            "hidden": "x".join(map(str, cfg.hidden)),
-            "critics": "x".join(map(str, cfg.critic_widths)),
-            "gamma": f"{cfg.gamma:g}",
-            "lr": f"{cfg.learning_rate:g}",
-            "policy delay": str(cfg.policy_delay),
-            "ent_coef": str(self._ent_coef),
-            "target entropy": f"{self._target_entropy:g}",
-        }
-
-    def update(self, batch: Minibatch) -> dict[str, Tensor]:
-        """One update; see ``Learner``.
-
-        Returns:
-            learning_rate, critic_loss, q_mean, ent_coef; with an actor step actor_loss too, and ent_coef_loss where the
-            temperature is learned.
-        """
-        self.updates += 1
-        self._rate.at(self.updates)
-        noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
-        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
-        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
-
-    @torch.no_grad()
-    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
-        """Both critics' values; see ``Learner``."""
-        q: Tensor = self._critic(self._inputs.for_critic(critic_obs), action)
-        return self._inputs.rewards.in_env_units(q)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that decides future updates; see ``Learner``."""
-        return save_state(self._parts(), self.updates)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; see ``Learner``."""
-        self.updates = load_state(self._parts(), state)
-
-    def load_weights(self, state: Mapping[str, Any]) -> None:
-        """Start from what another run has learnt; see ``Learner``."""
-        load_weights(self._parts(), state)
-
-    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
-        inputs = self._inputs(batch)
+    def update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        """One update; see ``Rule``."""
+        inputs = self.inputs(batch)
         metrics: dict[str, Tensor] = {}
         if acts:
             mean, log_std = self._actor.learn(inputs.obs)
@@ -178,6 +121,28 @@ class CrossQ:
         if acts:
             metrics |= self._update_actor(inputs, action, log_prob, alpha)
         return metrics
+
+    def values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' values; see ``Rule``."""
+        q: Tensor = self._critic(critic_obs, action)
+        return q
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Rule``."""
+        return {
+            "ent_coef": str(self._ent_coef),
+            "target entropy": f"{self._target_entropy:g}",
+        }
+
+    def parts(self) -> dict[str, Part]:
+        """All that decides future updates; see ``Rule``."""
+        return {
+            "policy": self.policy_module,
+            "critic": self._critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+            **self._temperature.parts,
+        }
 
     def _update_critic(self, batch: Minibatch, inputs: Inputs, alpha: Tensor, noise: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
@@ -195,17 +160,6 @@ class CrossQ:
         loss = actor_loss(self._critic(inputs.critic_obs, action), log_prob, alpha)
         self._actor_optimizer.descend(loss)
         return {"actor_loss": loss.detach()}
-
-    def _parts(self) -> dict[str, Part]:
-        return {
-            "policy": self.policy_module,
-            "critic": self._critic,
-            "actor_optimizer": self._actor_optimizer,
-            "critic_optimizer": self._critic_optimizer,
-            "noise": self._noise,
-            **self._inputs.parts,
-            **self._temperature.parts,
-        }
 
 
 def crossq_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,12 +32,11 @@ from unilab.algos.categorical import (
     project,
     soft_reward,
 )
-from unilab.algos.compiled import Compute, prepare
 from unilab.algos.gaussian_policy import GaussianPolicy
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import learner_generator, network_generator
+from unilab.algos.noise import network_generator
 from unilab.algos.schedule import LearningRate
-from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.algos.state import Part
 from unilab.algos.targets import polyak
 from unilab.algos.temperature import check_temperature, make_temperature
 from unilab.errors import ConfigError
@@ -47,7 +45,7 @@ from unilab.nets.categorical_critic import CategoricalCritic
 from unilab.nets.distributions import squashed_sample
 from unilab.nets.normalizer import make_norm
 from unilab.nets.ranged_actor import RangedGaussianActor
-from unilab.spec import EnvSpec, Minibatch, ReturnStats
+from unilab.spec import EnvSpec, Minibatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +77,7 @@ class FastSACConfig:
 
 
 class FastSAC:
-    """The learner; see the module's docstring for the order of an update.
+    """The update rule; see the module's docstring for the order of an update.
 
     Args:
         env: shapes of observations and actions.
@@ -88,8 +86,9 @@ class FastSAC:
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
         rate: the run's learning rate.
-        compute: how updates are computed.
     """
+
+    draws = 2
 
     def __init__(
         self,
@@ -100,15 +99,14 @@ class FastSAC:
         seed: int,
         device: torch.device,
         rate: LearningRate,
-        compute: Compute,
     ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, algo, init)
         self.policy_module: nn.Module = module.to(device)
-        self._inputs = make_inputs(env, module.norm, cfg, device=device)
+        self.inputs = make_inputs(env, module.norm, cfg, device=device)
         self._support = Support(algo.v_min, algo.v_max, algo.atoms)
         self._critic = CategoricalCritic(
-            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init, smooth=True
+            self.inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init, smooth=True
         ).to(device)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
         self._target_entropy = 0.0 if algo.target_entropy == "auto" else algo.target_entropy
@@ -120,67 +118,12 @@ class FastSAC:
         self._targets = list(self._target_critic.parameters())
         self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
         self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
-        self._noise = learner_generator(seed, device)
-        self._rate = rate
-        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._algo = algo
-        self.updates = 0
 
-    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
-        """Feed new env rows to the normalisers; see ``Learner``."""
-        self._inputs.observe(obs, critic_obs)
-
-    def observe_returns(self, returns: ReturnStats) -> None:
-        """Feed new returns to the scale of rewards; see ``Learner``."""
-        self._inputs.rewards.update(returns)
-
-    def facts(self) -> dict[str, str]:
-        """Resolved values for the header; see ``Learner``."""
-        cfg, algo = self._cfg, self._algo
-        return {
-            "hidden": "x".join(map(str, cfg.hidden)),
-            "critics": "x".join(map(str, cfg.critic_widths)),
-            "gamma": f"{cfg.gamma:g}",
-            "lr": f"{cfg.learning_rate:g}",
-            "policy delay": str(cfg.policy_delay),
-            "atoms": f"{algo.atoms} in [{algo.v_min:g}, {algo.v_max:g}]",
-            "ent_coef": str(algo.ent_coef),
-            "target entropy": f"{self._target_entropy:g}",
-        }
-
-    def update(self, batch: Minibatch) -> dict[str, Tensor]:
-        """One update; see ``Learner``.
-
-        Returns:
-            learning_rate, critic_loss, q_mean, support_edge, ent_coef; ent_coef_loss where the temperature is learned;
-            with an actor step actor_loss too.
-        """
-        self.updates += 1
-        self._rate.at(self.updates)
-        noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
-        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
-        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
-
-    @torch.no_grad()
-    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
-        """Both critics' values; see ``Learner``."""
-        return self._inputs.rewards.in_env_units(self._expected(self._inputs.for_critic(critic_obs), action))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that decides future updates; see ``Learner``."""
-        return save_state(self._parts(), self.updates)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; see ``Learner``."""
-        self.updates = load_state(self._parts(), state)
-
-    def load_weights(self, state: Mapping[str, Any]) -> None:
-        """Start from what another run has learnt; see ``Learner``."""
-        load_weights(self._parts(), state)
-
-    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
-        inputs, alpha = self._inputs(batch), self._temperature.alpha()
+    def update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        """One update; see ``Rule``."""
+        inputs, alpha = self.inputs(batch), self._temperature.alpha()
         with torch.no_grad():
             mean, log_std = self._actor(inputs.next_obs)
             next_action, log_prob = squashed_sample(mean, log_std, noise[0])
@@ -190,6 +133,30 @@ class FastSAC:
             metrics |= self._update_actor(inputs, noise[1])
         polyak(self._targets, self._online, self._cfg.tau)
         return metrics
+
+    def values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' expected returns; see ``Rule``."""
+        return expectation(self._critic(critic_obs, action).softmax(-1), self._support)
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Rule``."""
+        algo = self._algo
+        return {
+            "atoms": f"{algo.atoms} in [{algo.v_min:g}, {algo.v_max:g}]",
+            "ent_coef": str(algo.ent_coef),
+            "target entropy": f"{self._target_entropy:g}",
+        }
+
+    def parts(self) -> dict[str, Part]:
+        """All that decides future updates; see ``Rule``."""
+        return {
+            "policy": self.policy_module,
+            "critic": self._critic,
+            "target_critic": self._target_critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+            **self._temperature.parts,
+        }
 
     def _update_critic(
         self, batch: Minibatch, inputs: Inputs, next_action: Tensor, log_prob: Tensor, alpha: Tensor
@@ -210,25 +177,10 @@ class FastSAC:
     def _update_actor(self, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
         mean, log_std = self._actor(inputs.obs)
         action, log_prob = squashed_sample(mean, log_std, noise)
-        q = self._expected(inputs.critic_obs, action).mean(0)
+        q = self.values(inputs.critic_obs, action).mean(0)
         loss = (self._temperature.alpha() * log_prob - q).mean()
         self._actor_optimizer.descend(loss)
         return {"actor_loss": loss.detach()}
-
-    def _expected(self, critic_obs: Tensor, action: Tensor) -> Tensor:
-        return expectation(self._critic(critic_obs, action).softmax(-1), self._support)
-
-    def _parts(self) -> dict[str, Part]:
-        return {
-            "policy": self.policy_module,
-            "critic": self._critic,
-            "target_critic": self._target_critic,
-            "actor_optimizer": self._actor_optimizer,
-            "critic_optimizer": self._critic_optimizer,
-            "noise": self._noise,
-            **self._inputs.parts,
-            **self._temperature.parts,
-        }
 
 
 def fastsac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:

@@ -13,7 +13,6 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,17 +30,16 @@ from unilab.algos.categorical import (
     lower_mean,
     project,
 )
-from unilab.algos.compiled import Compute, prepare
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import ScaledNoise, learner_generator, network_generator
+from unilab.algos.noise import ScaledNoise, network_generator
 from unilab.algos.schedule import LearningRate
-from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.algos.state import Part
 from unilab.algos.targets import polyak, smaller, smoothed_action
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor, TanhActor
 from unilab.nets.categorical_critic import CategoricalCritic
 from unilab.nets.normalizer import make_norm
-from unilab.spec import EnvSpec, Minibatch, ReturnStats
+from unilab.spec import EnvSpec, Minibatch
 
 _FIRST_ACTIONS = 0.01  # standard deviation of the actor's last weights: the first actions are near 0
 
@@ -76,7 +74,7 @@ class FastTD3Config:
 
 
 class FastTD3:
-    """The learner; see the module's docstring for the order of an update.
+    """The update rule; see the module's docstring for the order of an update.
 
     Args:
         env: shapes of observations and actions.
@@ -85,8 +83,9 @@ class FastTD3:
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
         rate: the run's learning rate.
-        compute: how updates are computed.
     """
+
+    draws = 1
 
     def __init__(
         self,
@@ -97,15 +96,14 @@ class FastTD3:
         seed: int,
         device: torch.device,
         rate: LearningRate,
-        compute: Compute,
     ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
-        self._inputs = make_inputs(env, module.norm, cfg, device=device)
+        self.inputs = make_inputs(env, module.norm, cfg, device=device)
         self._support = Support(algo.v_min, algo.v_max, algo.atoms)
         self._critic = CategoricalCritic(
-            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init, smooth=False
+            self.inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init, smooth=False
         ).to(device)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
 
@@ -113,70 +111,39 @@ class FastTD3:
         self._targets = list(self._target_critic.parameters())
         self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
         self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
-        self._noise = learner_generator(seed, device)
-        self._rate = rate
-        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._algo = algo
-        self.updates = 0
 
-    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
-        """Feed new env rows to the normalisers; see ``Learner``."""
-        self._inputs.observe(obs, critic_obs)
-
-    def observe_returns(self, returns: ReturnStats) -> None:
-        """Feed new returns to the scale of rewards; see ``Learner``."""
-        self._inputs.rewards.update(returns)
-
-    def facts(self) -> dict[str, str]:
-        """Resolved values for the header; see ``Learner``."""
-        cfg, algo = self._cfg, self._algo
-        return {
-            "hidden": "x".join(map(str, cfg.hidden)),
-            "critics": "x".join(map(str, cfg.critic_widths)),
-            "gamma": f"{cfg.gamma:g}",
-            "lr": f"{cfg.learning_rate:g}",
-            "policy delay": str(cfg.policy_delay),
-            "atoms": f"{algo.atoms} in [{algo.v_min:g}, {algo.v_max:g}]",
-            "exploration noise": f"{algo.noise_min:g} to {algo.noise_max:g}",
-        }
-
-    def update(self, batch: Minibatch) -> dict[str, Tensor]:
-        """One update; see ``Learner``.
-
-        Returns:
-            learning_rate, critic_loss, q_mean, support_edge, with an actor step actor_loss too.
-        """
-        self.updates += 1
-        self._rate.at(self.updates)
-        noise = torch.randn(batch.action.shape, generator=self._noise, device=batch.action.device)
-        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
-        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
-
-    @torch.no_grad()
-    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
-        """Both critics' values; see ``Learner``."""
-        return self._inputs.rewards.in_env_units(self._expected(self._inputs.for_critic(critic_obs), action))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that decides future updates; see ``Learner``."""
-        return save_state(self._parts(), self.updates)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; see ``Learner``."""
-        self.updates = load_state(self._parts(), state)
-
-    def load_weights(self, state: Mapping[str, Any]) -> None:
-        """Start from what another run has learnt; see ``Learner``."""
-        load_weights(self._parts(), state)
-
-    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
-        inputs = self._inputs(batch)
-        metrics = self._update_critic(batch, inputs, noise)
+    def update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        """One update; see ``Rule``."""
+        inputs = self.inputs(batch)
+        metrics = self._update_critic(batch, inputs, noise[0])
         if acts:
             metrics |= self._update_actor(inputs)
         polyak(self._targets, self._online, self._cfg.tau)
         return metrics
+
+    def values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' expected returns; see ``Rule``."""
+        return expectation(self._critic(critic_obs, action).softmax(-1), self._support)
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Rule``."""
+        algo = self._algo
+        return {
+            "atoms": f"{algo.atoms} in [{algo.v_min:g}, {algo.v_max:g}]",
+            "exploration noise": f"{algo.noise_min:g} to {algo.noise_max:g}",
+        }
+
+    def parts(self) -> dict[str, Part]:
+        """All that decides future updates; see ``Rule``."""
+        return {
+            "policy": self.policy_module,
+            "critic": self._critic,
+            "target_critic": self._target_critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+        }
 
     def _update_critic(self, batch: Minibatch, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
         algo, support = self._algo, self._support
@@ -194,23 +161,9 @@ class FastTD3:
         return {"critic_loss": loss.detach(), "q_mean": q.mean(), "support_edge": at_the_ends(target)}
 
     def _update_actor(self, inputs: Inputs) -> dict[str, Tensor]:
-        loss = -smaller(self._expected(inputs.critic_obs, self._actor(inputs.obs))).mean()
+        loss = -smaller(self.values(inputs.critic_obs, self._actor(inputs.obs))).mean()
         self._actor_optimizer.descend(loss)
         return {"actor_loss": loss.detach()}
-
-    def _expected(self, critic_obs: Tensor, action: Tensor) -> Tensor:
-        return expectation(self._critic(critic_obs, action).softmax(-1), self._support)
-
-    def _parts(self) -> dict[str, Part]:
-        return {
-            "policy": self.policy_module,
-            "critic": self._critic,
-            "target_critic": self._target_critic,
-            "actor_optimizer": self._actor_optimizer,
-            "critic_optimizer": self._critic_optimizer,
-            "noise": self._noise,
-            **self._inputs.parts,
-        }
 
 
 class FastTD3Policy:

@@ -19,9 +19,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,13 +27,12 @@ from torch import Tensor, nn
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
 from unilab.algos.categorical import Support, at_the_ends, cross_entropy, expectation, lower_mean, project, soft_reward
-from unilab.algos.compiled import Compute, prepare
 from unilab.algos.held_noise import HeldNoisePolicy
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import learner_generator, network_generator
+from unilab.algos.noise import network_generator
 from unilab.algos.sac import actor_loss
 from unilab.algos.schedule import LearningRate
-from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.algos.state import Part
 from unilab.algos.targets import polyak
 from unilab.algos.temperature import make_temperature, parse_ent_coef
 from unilab.errors import ConfigError
@@ -44,7 +41,7 @@ from unilab.nets.distributions import squashed_sample
 from unilab.nets.normalizer import make_norm
 from unilab.nets.unit_body import project as project_lengths
 from unilab.nets.unit_nets import UnitActor, UnitTwinCritic
-from unilab.spec import EnvSpec, Minibatch, ReturnStats
+from unilab.spec import EnvSpec, Minibatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +77,7 @@ def _require(name: str, value: object, holds: bool, rule: str) -> None:
 
 
 class FlashSAC:
-    """The learner; see the module's docstring for the order of an update.
+    """The update rule; see the module's docstring for the order of an update.
 
     Args:
         env: shapes of observations and actions.
@@ -89,8 +86,9 @@ class FlashSAC:
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
         rate: the run's learning rate.
-        compute: how updates are computed.
     """
+
+    draws = 2
 
     def __init__(
         self,
@@ -101,13 +99,12 @@ class FlashSAC:
         seed: int,
         device: torch.device,
         rate: LearningRate,
-        compute: Compute,
     ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
-        self._inputs = make_inputs(env, module.norm, cfg, device=device)
-        self._critic = UnitTwinCritic(self._inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init).to(
+        self.inputs = make_inputs(env, module.norm, cfg, device=device)
+        self._critic = UnitTwinCritic(self.inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init).to(
             device
         )
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
@@ -124,68 +121,12 @@ class FlashSAC:
         self._targets = list(self._target_critic.parameters())
         self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
         self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
-        self._noise = learner_generator(seed, device)
-        self._rate = rate
-        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._ent_coef = algo.ent_coef
-        self.updates = 0
 
-    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
-        """Feed new env rows to the normalisers; see ``Learner``."""
-        self._inputs.observe(obs, critic_obs)
-
-    def observe_returns(self, returns: ReturnStats) -> None:
-        """Feed new returns to the scale of rewards; see ``Learner``."""
-        self._inputs.rewards.update(returns)
-
-    def facts(self) -> dict[str, str]:
-        """Resolved values for the header; see ``Learner``."""
-        cfg = self._cfg
-        return {
-            "hidden": "x".join(map(str, cfg.hidden)),
-            "critics": "x".join(map(str, cfg.critic_widths)),
-            "gamma": f"{cfg.gamma:g}",
-            "lr": f"{cfg.learning_rate:g}",
-            "policy delay": str(cfg.policy_delay),
-            "ent_coef": str(self._ent_coef),
-            "target entropy": f"{self._target_entropy:.3g}",
-            "atoms": f"{self._support.count} within +-{self._support.high:g}",
-        }
-
-    def update(self, batch: Minibatch) -> dict[str, Tensor]:
-        """One update; see ``Learner``.
-
-        Returns:
-            learning_rate, critic_loss, q_mean, support_edge, ent_coef; with an actor step actor_loss too, and
-            ent_coef_loss where the temperature is learned.
-        """
-        self.updates += 1
-        self._rate.at(self.updates)
-        noise = torch.randn((2, *batch.action.shape), generator=self._noise, device=batch.action.device)
-        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
-        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
-
-    @torch.no_grad()
-    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
-        """Both critics' values; see ``Learner``."""
-        q = self._values(self._critic(self._inputs.for_critic(critic_obs), action))
-        return self._inputs.rewards.in_env_units(q)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that decides future updates; see ``Learner``."""
-        return save_state(self._parts(), self.updates)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; see ``Learner``."""
-        self.updates = load_state(self._parts(), state)
-
-    def load_weights(self, state: Mapping[str, Any]) -> None:
-        """Start from what another run has learnt; see ``Learner``."""
-        load_weights(self._parts(), state)
-
-    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
-        inputs = self._inputs(batch)
+    def update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        """One update; see ``Rule``."""
+        inputs = self.inputs(batch)
         metrics: dict[str, Tensor] = {}
         if acts:
             metrics |= self._update_actor(inputs, noise[0])
@@ -193,6 +134,29 @@ class FlashSAC:
         metrics |= self._update_critic(batch, inputs, alpha, noise[1])
         polyak(self._targets, self._online, self._cfg.tau)
         return metrics
+
+    def values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' expected returns; see ``Rule``."""
+        return self._values(self._critic(critic_obs, action))
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Rule``."""
+        return {
+            "ent_coef": str(self._ent_coef),
+            "target entropy": f"{self._target_entropy:.3g}",
+            "atoms": f"{self._support.count} within +-{self._support.high:g}",
+        }
+
+    def parts(self) -> dict[str, Part]:
+        """All that decides future updates; see ``Rule``."""
+        return {
+            "policy": self.policy_module,
+            "critic": self._critic,
+            "target_critic": self._target_critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+            **self._temperature.parts,
+        }
 
     def _update_actor(self, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
         both = self._actor.learn(torch.cat((inputs.obs, inputs.next_obs)))
@@ -225,18 +189,6 @@ class FlashSAC:
     def _values(self, logits: Tensor) -> Tensor:
         """Expected returns, [2, B, K] -> [2, B] float32, in scaled rewards."""
         return expectation(logits.softmax(-1), self._support)
-
-    def _parts(self) -> dict[str, Part]:
-        return {
-            "policy": self.policy_module,
-            "critic": self._critic,
-            "target_critic": self._target_critic,
-            "actor_optimizer": self._actor_optimizer,
-            "critic_optimizer": self._critic_optimizer,
-            "noise": self._noise,
-            **self._inputs.parts,
-            **self._temperature.parts,
-        }
 
 
 def gaussian_entropy(std: float, dims: int) -> float:

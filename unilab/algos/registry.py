@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
-from unilab.algos.base import Learner, LearnerConfig, Policy, PolicySpec
+from unilab.algos.base import LearnerConfig, Policy, PolicySpec
 from unilab.algos.compiled import EAGER, Compute
 from unilab.algos.crossq import CrossQ, CrossQConfig, crossq_policy
 from unilab.algos.fastsac import FastSAC, FastSACConfig, fastsac_policy
 from unilab.algos.fasttd3 import FastTD3, FastTD3Config, FastTD3Policy
 from unilab.algos.flashsac import FlashSAC, FlashSACConfig, flashsac_policy
+from unilab.algos.learner import Learner, Rule
 from unilab.algos.sac import SAC, SACConfig, sac_policy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.td3 import TD3, TD3Config, TD3Policy
@@ -28,7 +29,7 @@ class Algorithm:
     """What an algorithm is made of."""
 
     config: type
-    learner: Callable[..., Learner]
+    rule: Callable[..., Rule]
     policy: Callable[..., Policy]
     without: tuple[str, ...] = ()  # fields of LearnerConfig that it does not read
     expansion: int = 0  # hidden layers are residual blocks with inner layers so many times as wide; 0: plain layers
@@ -79,7 +80,8 @@ def make_learner(
     entry = _checked(algo, algo_config)
     place = torch.device(device)
     rate = LearningRate(cfg, total_updates, place)
-    return entry.learner(env, cfg, algo_config, seed=seed, device=place, rate=rate, compute=compute)
+    rule = entry.rule(env, cfg, algo_config, seed=seed, device=place, rate=rate)
+    return Learner(rule, cfg, seed=seed, device=place, rate=rate, compute=compute)
 
 
 def make_policy(spec: PolicySpec, *, seed: int, index: int) -> Policy:

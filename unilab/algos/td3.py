@@ -11,7 +11,6 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,17 +19,16 @@ from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
-from unilab.algos.compiled import Compute, prepare
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import ExploreNoise, learner_generator, network_generator
+from unilab.algos.noise import ExploreNoise, network_generator
 from unilab.algos.schedule import LearningRate
-from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.algos.state import Part
 from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor, TanhActor
 from unilab.nets.critic import TwinCritic
 from unilab.nets.normalizer import make_norm
-from unilab.spec import EnvSpec, Minibatch, ReturnStats
+from unilab.spec import EnvSpec, Minibatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,7 @@ class TD3Config:
 
 
 class TD3:
-    """The learner.
+    """The update rule.
 
     Args:
         env: shapes of observations and actions.
@@ -63,8 +61,9 @@ class TD3:
         seed: of the run; networks and noise have streams of their own.
         device: where networks, optimisers and noise live.
         rate: the run's learning rate.
-        compute: how updates are computed.
     """
+
+    draws = 1
 
     def __init__(
         self,
@@ -75,14 +74,13 @@ class TD3:
         seed: int,
         device: torch.device,
         rate: LearningRate,
-        compute: Compute,
     ) -> None:
         init = network_generator(seed)
         module, self._actor = _make_actor(env, cfg, init)
         self.policy_module: nn.Module = module.to(device)
-        self._inputs = make_inputs(env, module.norm, cfg, device=device)
+        self.inputs = make_inputs(env, module.norm, cfg, device=device)
         self._critic = TwinCritic(
-            self._inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
+            self.inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
         self._target_actor = copy.deepcopy(self._actor).requires_grad_(False)
         self._target_critic = copy.deepcopy(self._critic).requires_grad_(False)
@@ -91,70 +89,39 @@ class TD3:
         self._targets = [*self._target_actor.parameters(), *self._target_critic.parameters()]
         self._actor_optimizer = make_adam(self._actor.parameters(), cfg, rate)
         self._critic_optimizer = make_adam(self._critic.parameters(), cfg, rate)
-        self._noise = learner_generator(seed, device)
-        self._rate = rate
-        self._step = prepare(self._one_update, compute, device)
         self._cfg = cfg
         self._algo = algo
-        self.updates = 0
 
-    def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
-        """Feed new env rows to the normalisers; see ``Learner``."""
-        self._inputs.observe(obs, critic_obs)
-
-    def observe_returns(self, returns: ReturnStats) -> None:
-        """Feed new returns to the scale of rewards; see ``Learner``."""
-        self._inputs.rewards.update(returns)
-
-    def facts(self) -> dict[str, str]:
-        """Resolved values for the header; see ``Learner``."""
-        cfg = self._cfg
-        return {
-            "hidden": "x".join(map(str, cfg.hidden)),
-            "critics": "x".join(map(str, cfg.critic_widths)),
-            "gamma": f"{cfg.gamma:g}",
-            "lr": f"{cfg.learning_rate:g}",
-            "policy delay": str(cfg.policy_delay),
-            "exploration noise": f"{self._algo.exploration_noise:g}",
-        }
-
-    def update(self, batch: Minibatch) -> dict[str, Tensor]:
-        """One update; see ``Learner``.
-
-        Returns:
-            learning_rate, critic_loss and q_mean, with an actor step actor_loss too.
-        """
-        self.updates += 1
-        self._rate.at(self.updates)
-        noise = torch.randn(batch.action.shape, generator=self._noise, device=batch.action.device)
-        metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
-        return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
-
-    @torch.no_grad()
-    def q_values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
-        """Both critics' values; see ``Learner``."""
-        q: Tensor = self._critic(self._inputs.for_critic(critic_obs), action)
-        return self._inputs.rewards.in_env_units(q)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that decides future updates; see ``Learner``."""
-        return save_state(self._parts(), self.updates)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; see ``Learner``."""
-        self.updates = load_state(self._parts(), state)
-
-    def load_weights(self, state: Mapping[str, Any]) -> None:
-        """Start from what another run has learnt; see ``Learner``."""
-        load_weights(self._parts(), state)
-
-    def _one_update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
-        inputs = self._inputs(batch)
-        metrics = self._update_critic(batch, inputs, noise)
+    def update(self, batch: Minibatch, noise: Tensor, acts: bool) -> dict[str, Tensor]:
+        """One update; see ``Rule``."""
+        inputs = self.inputs(batch)
+        metrics = self._update_critic(batch, inputs, noise[0])
         if acts:
             metrics |= self._update_actor(inputs)
             polyak(self._targets, self._online, self._cfg.tau)
         return metrics
+
+    def values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
+        """Both critics' values; see ``Rule``."""
+        q: Tensor = self._critic(critic_obs, action)
+        return q
+
+    def facts(self) -> dict[str, str]:
+        """Resolved values for the header; see ``Rule``."""
+        return {
+            "exploration noise": f"{self._algo.exploration_noise:g}",
+        }
+
+    def parts(self) -> dict[str, Part]:
+        """All that decides future updates; see ``Rule``."""
+        return {
+            "policy": self.policy_module,
+            "target_actor": self._target_actor,
+            "critic": self._critic,
+            "target_critic": self._target_critic,
+            "actor_optimizer": self._actor_optimizer,
+            "critic_optimizer": self._critic_optimizer,
+        }
 
     def _update_critic(self, batch: Minibatch, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
         algo = self._algo
@@ -173,18 +140,6 @@ class TD3:
         loss = -self._critic.first(inputs.critic_obs, self._actor(inputs.obs)).mean()
         self._actor_optimizer.descend(loss)
         return {"actor_loss": loss.detach()}
-
-    def _parts(self) -> dict[str, Part]:
-        return {
-            "policy": self.policy_module,
-            "target_actor": self._target_actor,
-            "critic": self._critic,
-            "target_critic": self._target_critic,
-            "actor_optimizer": self._actor_optimizer,
-            "critic_optimizer": self._critic_optimizer,
-            "noise": self._noise,
-            **self._inputs.parts,
-        }
 
 
 class TD3Policy:

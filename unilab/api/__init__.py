@@ -16,9 +16,7 @@ def _model(algo: str, name: str) -> type[Model]:
     return type(name, (Model,), {"algo": algo, "__doc__": doc, "__module__": __name__})
 
 
-NAMES: dict[str, Any] = {
-    entry.learner.__name__: _model(key, entry.learner.__name__) for key, entry in ALGORITHMS.items()
-}
+NAMES: dict[str, Any] = {entry.rule.__name__: _model(key, entry.rule.__name__) for key, entry in ALGORITHMS.items()}
 """What ``from unilab import ...`` finds here: a class for each algorithm, and what goes with them."""
 
 NAMES |= {thing.__name__: thing for thing in (Evaluation, Model, TickInfo, UnilabError)}
