@@ -268,7 +268,7 @@ def test_every_algorithm_has_a_class():
     import unilab
     from unilab.algos.registry import ALGORITHMS
 
-    models = [getattr(unilab, entry.learner.__name__) for entry in ALGORITHMS.values()]
+    models = [getattr(unilab, entry.rule.__name__) for entry in ALGORITHMS.values()]
     assert [model.algo for model in models] == list(ALGORITHMS)
     assert all(issubclass(model, Model) and model.__name__ in dir(unilab) for model in models)
     with pytest.raises(ImportError, match="SAX"):
