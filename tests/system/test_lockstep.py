@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from unilab.algos.base import LearnerConfig
+from unilab.algos.learner import Learner
 from unilab.algos.registry import ALGORITHMS
 from unilab.config import EvaluationConfig, TrainConfig
 from unilab.envs.registry import EnvConfig
@@ -77,16 +78,15 @@ def test_a_loaded_machine_and_random_delays_change_nothing(
     monkeypatch.setenv("SAMPLE_ENV_OUT", str(tmp_path))
     quiet = train(config(tmp_path, algo=algo, env="sample_envs:Plain-v0", total_steps=1_000))
 
-    learner: Any = ALGORITHMS[algo].learner
-    update = learner.update
+    update = Learner.update
     delays = random.SystemRandom()
 
-    def slow_update(self: Any, batch: Any) -> Any:
+    def slow_update(self: Learner, batch: Any) -> Any:
         if delays.random() < 0.1:
             time.sleep(delays.uniform(0, 0.004))
         return update(self, batch)
 
-    monkeypatch.setattr(learner, "update", slow_update)
+    monkeypatch.setattr(Learner, "update", slow_update)
     with busy_processes(2):
         jittery = train(config(tmp_path, algo=algo, env="sample_envs:Jitters-v0", total_steps=1_000))
 
