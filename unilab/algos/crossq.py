@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
-from unilab.algos.gaussian_policy import GaussianPolicy
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import network_generator
+from unilab.algos.noise import FreshNoise, network_generator
+from unilab.algos.policies import GaussianPolicy
 from unilab.algos.sac import actor_loss, soft_value
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
@@ -165,7 +165,7 @@ class CrossQ:
 def crossq_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of CrossQ acts with; arguments as for ``make_policy``."""
     module, _ = _make_actor(spec.env, spec.learner, spec.algo_config, network_generator(seed))
-    return GaussianPolicy(module, seed=seed, index=index)
+    return GaussianPolicy(module, FreshNoise(seed, index))
 
 
 def _make_actor(

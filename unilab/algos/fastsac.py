@@ -32,9 +32,9 @@ from unilab.algos.categorical import (
     project,
     soft_reward,
 )
-from unilab.algos.gaussian_policy import GaussianPolicy
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import network_generator
+from unilab.algos.noise import FreshNoise, network_generator
+from unilab.algos.policies import GaussianPolicy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.algos.targets import polyak
@@ -186,7 +186,7 @@ class FastSAC:
 def fastsac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of FastSAC acts with; arguments as for ``make_policy``."""
     module, _ = _make_actor(spec.env, spec.learner, spec.algo_config, network_generator(seed))
-    return GaussianPolicy(module, seed=seed, index=index)
+    return GaussianPolicy(module, FreshNoise(seed, index))
 
 
 def _make_actor(

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
@@ -32,6 +29,7 @@ from unilab.algos.categorical import (
 )
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import ScaledNoise, network_generator
+from unilab.algos.policies import NoisyPolicy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.algos.targets import polyak, smaller, smoothed_action
@@ -166,42 +164,11 @@ class FastTD3:
         return {"actor_loss": loss.detach()}
 
 
-class FastTD3Policy:
-    """Acts with the published actor; explores by adding Gaussian noise of each env's own size.
-
-    Args:
-        spec: what to build.
-        seed: of the run.
-        index: of the collector; decides the noise.
-    """
-
-    def __init__(self, spec: PolicySpec, *, seed: int, index: int) -> None:
-        module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
-        self.module: nn.Module = module
-        algo = spec.algo_config
-        self._noise = ScaledNoise(seed, index, low=algo.noise_min, high=algo.noise_max)
-
-    @torch.inference_mode()
-    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Noisy actions, clipped; see ``Policy``."""
-        action = self.module(torch.from_numpy(obs["obs"]))
-        noisy = action.add_(self._noise.draw(action, ended)).clamp_(-1.0, 1.0)
-        result: NDArray[np.float32] = noisy.numpy()
-        return result
-
-    @torch.inference_mode()
-    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Actions without noise; see ``Policy``."""
-        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
-        return action
-
-    def explore_state(self) -> dict[str, Tensor]:
-        """The noise stream's state and each env's size; see ``Policy``."""
-        return self._noise.state()
-
-    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from ``explore_state``."""
-        self._noise.load(state)
+def fasttd3_policy(spec: PolicySpec, *, seed: int, index: int) -> NoisyPolicy:
+    """What a collector of FastTD3 acts with; arguments as for ``make_policy``."""
+    module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+    algo = spec.algo_config
+    return NoisyPolicy(module, ScaledNoise(seed, index, low=algo.noise_min, high=algo.noise_max))
 
 
 def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, TanhActor]:

@@ -27,9 +27,10 @@ from torch import Tensor, nn
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
 from unilab.algos.categorical import Support, at_the_ends, cross_entropy, expectation, lower_mean, project, soft_reward
-from unilab.algos.held_noise import HeldNoisePolicy
+from unilab.algos.held_noise import HeldNoise
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import network_generator
+from unilab.algos.policies import GaussianPolicy
 from unilab.algos.sac import actor_loss
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
@@ -196,10 +197,11 @@ def gaussian_entropy(std: float, dims: int) -> float:
     return 0.5 * dims * math.log(2.0 * math.pi * math.e * std**2)
 
 
-def flashsac_policy(spec: PolicySpec, *, seed: int, index: int) -> HeldNoisePolicy:
+def flashsac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of FlashSAC acts with; arguments as for ``make_policy``."""
     module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
-    return HeldNoisePolicy(module, spec.env.action_dim, spec.algo_config.noise_steps, seed=seed, index=index)
+    noise = HeldNoise(seed, index, longest=spec.algo_config.noise_steps, action_dim=spec.env.action_dim)
+    return GaussianPolicy(module, noise)
 
 
 def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, UnitActor]:

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from unilab.algos.noise import ExploreNoise
-from unilab.nets.actor import NormalizedActor
-from unilab.nets.distributions import squashed_action
+from unilab.algos.noise import explore_generator
 
 _EXPONENT = 2.0
 
@@ -25,55 +23,41 @@ def hold_probabilities(longest: int) -> Tensor:
     return (weights / weights.sum()).float()
 
 
-class HeldNoisePolicy:
-    """A Gaussian actor whose noise is held for a random number of steps, each env on its own; see ``Policy``.
+class HeldNoise:
+    """Standard normal noise that is held for a random number of steps, each env on its own; see ``Noise``.
 
     Args:
-        module: normaliser and actor; the actor gives mean and log standard deviation.
-        action_dim: width of the action.
-        longest: most steps that one noise is held; 1: it is fresh at each step.
         seed: of the run.
-        index: of the collector; decides the noise.
+        index: of the collector.
+        longest: most steps that one noise is held; 1: it is fresh at each step.
+        action_dim: width of the action.
     """
 
-    def __init__(self, module: NormalizedActor, action_dim: int, longest: int, *, seed: int, index: int) -> None:
-        self.module: nn.Module = module
-        self._norm = module.norm
-        self._actor = module.actor
-        self._noise = ExploreNoise(seed, index)
+    def __init__(self, seed: int, index: int, *, longest: int, action_dim: int) -> None:
+        self._generator = explore_generator(seed, index)
         self._probabilities = hold_probabilities(longest)
         self._held = torch.empty(0, action_dim)  # [n, action_dim], n once it is known
         self._left = torch.empty(0, dtype=torch.int64)  # [n], steps that it is still held
 
-    @torch.inference_mode()
-    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Actions with held noise; an episode begins with noise of its own."""
-        mean, log_std = self._actor(self._norm(torch.from_numpy(obs["obs"])))
-        self._go_on(mean, torch.from_numpy(ended))
-        action: NDArray[np.float32] = squashed_action(mean, log_std, self._held).numpy()
-        return action
+    def draw(self, like: Tensor, ended: NDArray[np.bool_]) -> Tensor:
+        """What is held, drawn anew where that is over or an episode begins; see ``Noise``.
 
-    @torch.inference_mode()
-    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Actions at the mean; see ``Policy``."""
-        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
-        return action
-
-    def explore_state(self) -> dict[str, Tensor]:
-        """The noise stream's state and what is held; see ``Policy``."""
-        return self._noise.state() | {"held": self._held.clone(), "left": self._left.clone()}
-
-    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from ``explore_state``."""
-        self._noise.load(state)
-        self._held, self._left = state["held"].clone(), state["left"].clone()
-
-    def _go_on(self, like: Tensor, ended: Tensor) -> None:
-        """Draw for all and take it where it is due, so that one env's episodes do not change another's noise."""
-        fresh = self._noise.draw(like)
-        lengths = 1 + self._noise.choose(self._probabilities, len(like))
+        Drawn for all envs and taken where it is due, so that one env's episodes do not change another's noise.
+        """
+        fresh = torch.randn(like.shape, generator=self._generator)
+        lengths = 1 + torch.multinomial(self._probabilities, len(like), replacement=True, generator=self._generator)
         if len(self._left) != len(like):
             self._held, self._left = fresh, torch.zeros_like(lengths)
-        due = (self._left == 0) | ended
+        due = (self._left == 0) | torch.from_numpy(ended)
         self._held = torch.where(due[:, None], fresh, self._held)
         self._left = torch.where(due, lengths, self._left) - 1
+        return self._held
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of the generator's state and of what is held."""
+        return {"generator": self._generator.get_state(), "held": self._held.clone(), "left": self._left.clone()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``state``."""
+        self._generator.set_state(state["generator"])
+        self._held, self._left = state["held"].clone(), state["left"].clone()

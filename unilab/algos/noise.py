@@ -25,19 +25,27 @@ def learner_generator(seed: int, device: torch.device) -> torch.Generator:
     return torch.Generator(device).manual_seed(torch_seed(stream(seed, "learner")))
 
 
-class ExploreNoise:
-    """Standard normal noise of collector number ``index``, on the CPU."""
+def explore_generator(seed: int, index: int) -> torch.Generator:
+    """CPU generator of the noise of collector number ``index``."""
+    return torch.Generator().manual_seed(torch_seed(stream(seed, "explore", index)))
 
-    def __init__(self, seed: int, index: int) -> None:
-        self._generator = torch.Generator().manual_seed(torch_seed(stream(seed, "explore", index)))
 
-    def draw(self, like: Tensor) -> Tensor:
-        """Fresh noise with the shape of ``like``, float32."""
-        return torch.randn(like.shape, generator=self._generator)
+class FreshNoise:
+    """Normal noise, fresh at each step; see ``Noise``.
 
-    def choose(self, probabilities: Tensor, count: int) -> Tensor:
-        """Indices drawn with ``probabilities``, [count] int64."""
-        return torch.multinomial(probabilities, count, replacement=True, generator=self._generator)
+    Args:
+        seed: of the run.
+        index: of the collector.
+        scale: standard deviation.
+    """
+
+    def __init__(self, seed: int, index: int, *, scale: float = 1.0) -> None:
+        self._generator = explore_generator(seed, index)
+        self._scale = scale
+
+    def draw(self, like: Tensor, ended: NDArray[np.bool_]) -> Tensor:
+        """Noise with the shape of ``like``; see ``Noise``."""
+        return torch.randn(like.shape, generator=self._generator).mul_(self._scale)
 
     def state(self) -> dict[str, Tensor]:
         """A copy of the generator's state."""
@@ -59,7 +67,7 @@ class ScaledNoise:
     """
 
     def __init__(self, seed: int, index: int, *, low: float, high: float) -> None:
-        self._generator = torch.Generator().manual_seed(torch_seed(stream(seed, "explore", index)))
+        self._generator = explore_generator(seed, index)
         self._low, self._high = low, high
         self._sizes = torch.empty(0)  # [n] once n is known
 

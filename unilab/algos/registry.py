@@ -13,12 +13,12 @@ from unilab.algos.base import LearnerConfig, Policy, PolicySpec
 from unilab.algos.compiled import EAGER, Compute
 from unilab.algos.crossq import CrossQ, CrossQConfig, crossq_policy
 from unilab.algos.fastsac import FastSAC, FastSACConfig, fastsac_policy
-from unilab.algos.fasttd3 import FastTD3, FastTD3Config, FastTD3Policy
+from unilab.algos.fasttd3 import FastTD3, FastTD3Config, fasttd3_policy
 from unilab.algos.flashsac import FlashSAC, FlashSACConfig, flashsac_policy
 from unilab.algos.learner import Learner, Rule
 from unilab.algos.sac import SAC, SACConfig, sac_policy
 from unilab.algos.schedule import LearningRate
-from unilab.algos.td3 import TD3, TD3Config, TD3Policy
+from unilab.algos.td3 import TD3, TD3Config, td3_policy
 from unilab.errors import ConfigError, nearest
 from unilab.nets.unit_body import EXPANSION
 from unilab.spec import EnvSpec
@@ -43,9 +43,9 @@ class Algorithm:
 
 ALGORITHMS = {
     "sac": Algorithm(SACConfig, SAC, sac_policy),
-    "td3": Algorithm(TD3Config, TD3, TD3Policy),
+    "td3": Algorithm(TD3Config, TD3, td3_policy),
     "crossq": Algorithm(CrossQConfig, CrossQ, crossq_policy, without=("tau",)),
-    "fasttd3": Algorithm(FastTD3Config, FastTD3, FastTD3Policy),
+    "fasttd3": Algorithm(FastTD3Config, FastTD3, fasttd3_policy),
     "fastsac": Algorithm(FastSACConfig, FastSAC, fastsac_policy),
     "flashsac": Algorithm(FlashSACConfig, FlashSAC, flashsac_policy, expansion=EXPANSION),
 }

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
-from unilab.algos.gaussian_policy import GaussianPolicy
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import network_generator
+from unilab.algos.noise import FreshNoise, network_generator
+from unilab.algos.policies import GaussianPolicy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.algos.targets import polyak, smaller, td_target, twin_loss
@@ -168,7 +168,8 @@ def actor_loss(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
 
 def sac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of SAC acts with; arguments as for ``make_policy``."""
-    return GaussianPolicy(_make_actor(spec.env, spec.learner, network_generator(seed))[0], seed=seed, index=index)
+    module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+    return GaussianPolicy(module, FreshNoise(seed, index))
 
 
 def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, GaussianActor]:

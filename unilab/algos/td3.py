@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
 from unilab.algos.inputs import Inputs, make_inputs
-from unilab.algos.noise import ExploreNoise, network_generator
+from unilab.algos.noise import FreshNoise, network_generator
+from unilab.algos.policies import NoisyPolicy
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
@@ -142,42 +140,10 @@ class TD3:
         return {"actor_loss": loss.detach()}
 
 
-class TD3Policy:
-    """Acts with the published actor; explores by adding Gaussian noise.
-
-    Args:
-        spec: what to build.
-        seed: of the run.
-        index: of the collector; decides the noise.
-    """
-
-    def __init__(self, spec: PolicySpec, *, seed: int, index: int) -> None:
-        module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
-        self.module: nn.Module = module
-        self._scale: float = spec.algo_config.exploration_noise
-        self._noise = ExploreNoise(seed, index)
-
-    @torch.inference_mode()
-    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Noisy actions, clipped; see ``Policy``."""
-        action = self.module(torch.from_numpy(obs["obs"]))
-        noisy = action.add_(self._noise.draw(action), alpha=self._scale).clamp_(-1.0, 1.0)
-        result: NDArray[np.float32] = noisy.numpy()
-        return result
-
-    @torch.inference_mode()
-    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Actions without noise; see ``Policy``."""
-        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
-        return action
-
-    def explore_state(self) -> dict[str, Tensor]:
-        """The noise stream's state; see ``Policy``."""
-        return self._noise.state()
-
-    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from ``explore_state``."""
-        self._noise.load(state)
+def td3_policy(spec: PolicySpec, *, seed: int, index: int) -> NoisyPolicy:
+    """What a collector of TD3 acts with; arguments as for ``make_policy``."""
+    module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+    return NoisyPolicy(module, FreshNoise(seed, index, scale=spec.algo_config.exploration_noise))
 
 
 def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, TanhActor]:

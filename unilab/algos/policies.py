@@ -1,0 +1,105 @@
+"""What collectors act with: a published actor, and noise to explore with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unilab.nets.actor import NormalizedActor
+from unilab.nets.distributions import squashed_action
+
+
+class Noise(Protocol):
+    """A collector's own noise, in the normalised action scale."""
+
+    def draw(self, like: Tensor, ended: NDArray[np.bool_]) -> Tensor:
+        """The next noise.
+
+        Args:
+            like: [n, action_dim] float32, gives the shape.
+            ended: [n], envs whose episode ended in the step before.
+
+        Returns:
+            [n, action_dim] float32.
+        """
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of all that decides later draws."""
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``state``."""
+
+
+class GaussianPolicy:
+    """Explores by sampling the actor's distribution, squashed by tanh; see ``Policy``.
+
+    Args:
+        module: normaliser and actor; the actor gives mean and log standard deviation.
+        noise: standard normal; what the distribution is sampled with.
+    """
+
+    def __init__(self, module: NormalizedActor, noise: Noise) -> None:
+        self.module: nn.Module = module
+        self._norm = module.norm
+        self._actor = module.actor
+        self._noise = noise
+
+    @torch.inference_mode()
+    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Sampled actions; see ``Policy``."""
+        mean, log_std = self._actor(self._norm(torch.from_numpy(obs["obs"])))
+        action: NDArray[np.float32] = squashed_action(mean, log_std, self._noise.draw(mean, ended)).numpy()
+        return action
+
+    @torch.inference_mode()
+    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Actions at the mean; see ``Policy``."""
+        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
+        return action
+
+    def explore_state(self) -> dict[str, Tensor]:
+        """The noise's state; see ``Policy``."""
+        return self._noise.state()
+
+    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``explore_state``."""
+        self._noise.load(state)
+
+
+class NoisyPolicy:
+    """Explores by adding noise to a deterministic actor's actions, clipped to [-1, 1]; see ``Policy``.
+
+    Args:
+        module: normaliser and actor.
+        noise: what is added.
+    """
+
+    def __init__(self, module: NormalizedActor, noise: Noise) -> None:
+        self.module: nn.Module = module
+        self._noise = noise
+
+    @torch.inference_mode()
+    def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Noisy actions; see ``Policy``."""
+        action = self.module(torch.from_numpy(obs["obs"]))
+        noisy: NDArray[np.float32] = action.add_(self._noise.draw(action, ended)).clamp_(-1.0, 1.0).numpy()
+        return noisy
+
+    @torch.inference_mode()
+    def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Actions without noise; see ``Policy``."""
+        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
+        return action
+
+    def explore_state(self) -> dict[str, Tensor]:
+        """The noise's state; see ``Policy``."""
+        return self._noise.state()
+
+    def load_explore_state(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``explore_state``."""
+        self._noise.load(state)
