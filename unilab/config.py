@@ -149,6 +149,15 @@ def check(cfg: TrainConfig) -> None:
     Raises:
         ConfigError: names the field, its value and a fix.
     """
+    _check_algo(cfg)
+    _check_numbers(cfg)
+    _check_trace(cfg)
+    _check_run(cfg)
+    _check_evaluation(cfg.evaluation)
+    cfg.schedule()
+
+
+def _check_algo(cfg: TrainConfig) -> None:
     if cfg.algo not in ALGORITHMS:
         raise ConfigError(f"algo={cfg.algo!r} is not known{nearest(cfg.algo, ALGORITHMS)}")
     for name in ALGORITHMS:
@@ -156,10 +165,17 @@ def check(cfg: TrainConfig) -> None:
         if name != cfg.algo and section != type(section)():
             changed = ", ".join(_changed(section))
             raise ConfigError(f"{changed} (of {name}) would have no effect with algo={cfg.algo}")
-    unread = [f"{name}={getattr(cfg.learner, name)!r}" for name in ALGORITHMS[cfg.algo].without]
-    usual = [f"{name}={getattr(LearnerConfig(), name)!r}" for name in ALGORITHMS[cfg.algo].without]
-    if unread != usual:
-        raise ConfigError(f"{', '.join(sorted({*unread} - {*usual}))} would have no effect with algo={cfg.algo}")
+    usual = LearnerConfig()
+    for name in ALGORITHMS[cfg.algo].without:
+        if (value := getattr(cfg.learner, name)) != getattr(usual, name):
+            raise ConfigError(f"{name}={value!r} would have no effect with algo={cfg.algo}")
+    ent_coef = getattr(cfg.algo_config, "ent_coef", "auto")
+    target_entropy = getattr(cfg.algo_config, "target_entropy", "auto")
+    if not str(ent_coef).startswith("auto") and target_entropy != "auto":
+        raise ConfigError(f"target_entropy={target_entropy} would have no effect with a fixed ent_coef={ent_coef}")
+
+
+def _check_numbers(cfg: TrainConfig) -> None:
     positive = {
         "total_steps": cfg.total_steps,
         "num_envs": cfg.env.num_envs,
@@ -170,8 +186,6 @@ def check(cfg: TrainConfig) -> None:
         "shutdown_timeout_s": cfg.pacing.shutdown_timeout_s,
         "batch_size": cfg.replay.batch_size,
         "buffer_size": cfg.replay.buffer_size,
-        "policy_delay": cfg.learner.policy_delay,
-        "learning_rate": cfg.learner.learning_rate,
         "log_every": cfg.log_every,
         "trace_mb": cfg.trace_mb,
         "eval_max_steps": cfg.evaluation.eval_max_steps,
@@ -191,6 +205,13 @@ def check(cfg: TrainConfig) -> None:
     for key, value in not_negative.items():
         if value < 0:
             raise ConfigError(f"{key}={value} must not be negative")
+    if not math.isfinite(cfg.pacing.utd):
+        raise ConfigError(f"utd={cfg.pacing.utd} must be a finite number of updates per env step")
+    if cfg.threads != "auto" and cfg.threads < 1:
+        raise ConfigError(f"threads={cfg.threads} must be greater than 0, or auto")
+
+
+def _check_trace(cfg: TrainConfig) -> None:
     if cfg.trace_ticks != "auto":
         parse_ticks(cfg.trace_ticks)
     if not cfg.trace:
@@ -198,23 +219,19 @@ def check(cfg: TrainConfig) -> None:
         for key in ("trace_ticks", "trace_mb", "trace_cpu"):
             if getattr(cfg, key) != getattr(defaults, key):
                 raise ConfigError(f"{key}={getattr(cfg, key)} would have no effect without --trace")
-    if cfg.threads != "auto" and cfg.threads < 1:
-        raise ConfigError(f"threads={cfg.threads} must be greater than 0, or auto")
+
+
+def _check_run(cfg: TrainConfig) -> None:
     if cfg.serial and cfg.max_restarts:
         raise ConfigError(f"max_restarts={cfg.max_restarts} would have no effect in serial mode: there is one process")
-    if not math.isfinite(cfg.pacing.utd):
-        raise ConfigError(f"utd={cfg.pacing.utd} must be a finite number of updates per env step")
     if cfg.name is not None and (not cfg.name.strip(". ") or "/" in cfg.name):
         raise ConfigError(f"name={cfg.name!r} must be the name of one directory")
-    ent_coef = getattr(cfg.algo_config, "ent_coef", "auto")
-    target_entropy = getattr(cfg.algo_config, "target_entropy", "auto")
-    if not str(ent_coef).startswith("auto") and target_entropy != "auto":
-        raise ConfigError(f"target_entropy={target_entropy} would have no effect with a fixed ent_coef={ent_coef}")
-    evaluation = cfg.evaluation
-    if not evaluation.eval_episodes and (evaluation.eval_at_start or evaluation.stop_at_return is not None):
-        name = "eval_at_start" if evaluation.eval_at_start else "stop_at_return"
+
+
+def _check_evaluation(cfg: EvaluationConfig) -> None:
+    if not cfg.eval_episodes and (cfg.eval_at_start or cfg.stop_at_return is not None):
+        name = "eval_at_start" if cfg.eval_at_start else "stop_at_return"
         raise ConfigError(f"{name} would have no effect with eval_episodes=0")
-    cfg.schedule()
 
 
 def update_gflop(cfg: TrainConfig) -> float:
