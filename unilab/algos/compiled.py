@@ -1,8 +1,8 @@
 """An update as one compiled graph: forward passes, gradients, optimisers and targets together.
 
-Eager torch spends a third of a small update on the way between its kernels, and writes every intermediate to
-memory. Compiled, with products in bfloat16, the same update takes half the time or less (docs/tuning.md has
-figures). What runs is decided before the first update and never changes within a run: it changes the last bits.
+Eager torch goes back to Python between any two kernels and writes every intermediate to memory. Compiled, a small
+update takes three quarters of that time, with products in bfloat16 half of it (docs/tuning.md has figures). What runs
+is decided before the first update and never changes within a run: it changes the last bits.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Compiled:
             self._compute.say(f"the update is not compiled, it runs slower: {_cause(error)}")
             return self._step(*args)
         self._graphs[args[-1]] = graph
-        # A compiler leaves a million objects that stay: going through them holds up an update by a tenth of a second.
+        # What a compiler leaves stays: the collector of garbage need not go through it in the middle of a run.
         gc.collect()
         gc.freeze()
         return metrics
