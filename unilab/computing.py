@@ -17,7 +17,7 @@ _PAYS_FROM_GFLOP = 5_000.0  # of a run's updates: 8,000 of 2x256 at batch 256, 7
 def pick_compute(cfg: TrainConfig, device: torch.device, before: Mapping[str, Any] | None) -> Compute:
     """Decide once, from the config and from what the machine has, never from what it measures.
 
-    ``compile=auto`` compiles where the whole run's updates are enough work to win back the 20 to 40 s that compiling
+    ``compile=auto`` compiles where the whole run's updates are enough work to win back the 20 to 45 s that compiling
     takes the first time. ``precision=auto`` takes bfloat16 products in a compiled update where the processor has
     instructions for them; in an eager one the casts cost more than they save.
 

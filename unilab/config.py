@@ -71,7 +71,7 @@ class TrainConfig:
     threads: int | Literal["auto"] = "auto"
     """Threads of the whole run: one for the collector, the rest for the learner; auto: one per usable core."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Updates as one compiled graph: auto where the run is long enough to win back the 20 to 40 s of compiling once."""
+    """Updates as one compiled graph: auto where the run is long enough to win back the 20 to 45 s of compiling once."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Of the matrix products in updates; auto: bf16 in compiled updates on processors with instructions for it."""
     log_dir: Path = Path("runs")

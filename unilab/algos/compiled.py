@@ -81,7 +81,7 @@ class _Compiled:
         if self._eager:
             return self._step(*args)
         if not self._graphs:
-            self._compute.say("compiling the update; the next run finds it in a cache")
+            self._compute.say("compiling the update: up to 45 s the first time, then it is in a cache")
         graph = torch.compile(self._step, fullgraph=True, dynamic=False)
         try:
             with self._compute.stoppable(), _compiler(self._compute.precision, self._device):
