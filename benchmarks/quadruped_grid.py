@@ -103,6 +103,7 @@ def main() -> int:
     torch.set_num_threads(1)
     path = newest(args.run)
     policy, cfg = load_policy(path)
+    meta = json.loads((path / "meta.json").read_text())  # a run that goes on may replace the checkpoint meanwhile
     env_cfg = replace(cfg.env, env_kwargs=judged_kwargs(cfg.env.env_kwargs) | args.env_kwargs)
     grid = np.tile(command_grid(env_cfg), (STEPS, 1, 1))
     mine = play(env_cfg, policy.act, grid, args.seed)
@@ -112,7 +113,6 @@ def main() -> int:
     figures |= {"survive_pushes": 1 - pushed.falls, "drift": told_to_stand.drift()}
     standing = play(env_cfg, stand, grid, args.seed)
     figures |= {f"standing_{name}": standing.rmse(part) for name, part in (("planar", PLANAR), ("yaw", YAW))}
-    meta = json.loads((path / "meta.json").read_text())
     figures |= {"env_steps": meta["env_steps"], "wall_time_min": meta["wall_time_s"] / 60}
     print(json.dumps(figures, indent=1))
     good = print_goals(figures)
