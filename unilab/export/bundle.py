@@ -61,13 +61,15 @@ def make_bundle(restored: Restored) -> tuple[dict[str, bytes], float]:
     """
     env = restored.spec.env
     robot, rate_hz = robot_of(restored.cfg.env, env)
-    files = _model_file(robot) if robot and robot.parts is not None else {}
-    example = "run_policy.py" if files else "run_once.py"
+    files = _model_file(robot) if robot and robot.simulates else {}
+    example = _HERE / ("run_policy.py" if files else "run_once.py")
+    if robot and robot.deployment:
+        example = robot.deployment.script
     about = strict_json(describe(restored, robot, rate_hz, next(iter(files), None)))
     content = to_onnx(Deployed(restored.policy.module, env), env.obs_dim, about)
     worst = check_parity(session(content), restored, observations(restored))
     text = json.dumps(about, indent=2, allow_nan=False) + "\n"
-    files |= {POLICY: content, METADATA: text.encode(), EXAMPLE: (_HERE / example).read_bytes()}
+    files |= {POLICY: content, METADATA: text.encode(), EXAMPLE: example.read_bytes()}
     return files, worst
 
 
