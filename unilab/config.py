@@ -127,7 +127,7 @@ class TrainConfig:
     def learning_starts(self) -> int:
         """Transitions of the prefill; "auto" is resolved here."""
         wanted = self.replay.learning_starts
-        return min(1_000, self.total_steps // 10) if wanted == "auto" else int(wanted)
+        return min(5_000, self.total_steps // 10) if wanted == "auto" else int(wanted)
 
     def schedule(self) -> Schedule:
         """The run's counts; refuses totals and sizes that cannot work."""
