@@ -160,8 +160,7 @@ class FlashSAC:
         }
 
     def _update_actor(self, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
-        both = self._actor.learn(torch.cat((inputs.obs, inputs.next_obs)))
-        mean, log_std = (part[: len(noise)] for part in both)
+        mean, log_std = self._actor.learn(torch.cat((inputs.obs, inputs.next_obs)), slice(len(noise)))
         action, log_prob = squashed_sample(mean, log_std, noise)
         q = self._values(self._critic(inputs.critic_obs, action))
         loss = actor_loss(q, log_prob, self._temperature.alpha())
@@ -175,11 +174,11 @@ class FlashSAC:
             next_action, log_prob = squashed_sample(mean, log_std, noise)
             obs = torch.cat((inputs.critic_obs, inputs.next_critic_obs))
             action = torch.cat((batch.action, next_action))
-            following = self._target_critic.learn(obs, action)[:, len(noise) :].softmax(-1)
+            following = self._target_critic.learn(obs, action, slice(len(noise), None)).softmax(-1)
             discount = (batch.terminated == 0) * batch.discount(self._cfg.gamma)
             reward = soft_reward(inputs.reward, discount, log_prob, alpha)
             target = project(lower_mean(following, self._support), reward, discount, self._support)
-        logits = self._critic.learn(obs, action)[:, : len(noise)]
+        logits = self._critic.learn(obs, action, slice(len(noise)))
         loss = cross_entropy(logits, target).mean()
         self._critic_optimizer.descend(loss)
         project_lengths(self._critic)
