@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from unilab.algos.curve import Shape
 from unilab.errors import ConfigError
 from unilab.spec import EnvSpec
 
@@ -27,7 +28,7 @@ class LearnerConfig:
     """Share of the online networks mixed into the targets at each update (TD3: actor update), in (0, 1]."""
     learning_rate: float = 3e-4
     """Adam step size of actor, critics and temperature."""
-    lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    lr_schedule: Shape = "constant"
     """How the learning rate falls over the updates of the run."""
     lr_final: float = 0.0
     """Learning rate at the end of the run as a share of the first, where it falls."""
@@ -86,6 +87,7 @@ class PolicySpec:
     env: EnvSpec
     learner: LearnerConfig
     algo_config: Any  # the algorithm's own config dataclass
+    progress: float = 0.0  # share of the run that is done; see ``Policy.at``
 
 
 class Policy(Protocol):
@@ -105,6 +107,9 @@ class Policy(Protocol):
         Returns:
             [n, action_dim] float32 in [-1, 1].
         """
+
+    def at(self, progress: float) -> None:
+        """Explore from now on as when the share ``progress`` of the run's ticks is done; a function of it alone."""
 
     def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Deterministic actions, [n, action_dim] float32 in [-1, 1]."""

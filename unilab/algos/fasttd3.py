@@ -27,6 +27,7 @@ from unilab.algos.categorical import (
     lower_mean,
     project,
 )
+from unilab.algos.curve import Shape, check_noise_curve, noise_words
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import ScaledNoise, network_generator
 from unilab.algos.policies import NoisyPolicy
@@ -50,6 +51,10 @@ class FastTD3Config:
     """Smallest standard deviation of an env's exploration noise."""
     noise_max: float = 0.4
     """Largest one; each env draws its own for every episode, uniformly between the two."""
+    noise_schedule: Shape = "constant"
+    """How both fall over the env steps of the run, from the end of the prefill."""
+    noise_final: float = 0.0
+    """Exploration noise at the end of the run as a share of the first, where it falls."""
     target_noise: float = 0.001
     """Standard deviation of the noise that smooths target actions."""
     noise_clip: float = 0.5
@@ -68,6 +73,7 @@ class FastTD3Config:
                 raise ConfigError(f"fasttd3.{name}={value!r} cannot work; it must be 0 or more")
         if not self.noise_min <= self.noise_max < math.inf:
             raise ConfigError(f"fasttd3.noise_max={self.noise_max!r} must be noise_min={self.noise_min!r} or more")
+        check_noise_curve("fasttd3", self.noise_schedule, self.noise_final, self.noise_max)
         check_support("fasttd3", self.v_min, self.v_max, self.atoms)
 
 
@@ -128,9 +134,10 @@ class FastTD3:
     def facts(self) -> dict[str, str]:
         """Resolved values for the header; see ``Rule``."""
         algo = self._algo
+        falls = noise_words(algo.noise_schedule, algo.noise_final)
         return {
             "atoms": f"{algo.atoms} in [{algo.v_min:g}, {algo.v_max:g}]",
-            "exploration noise": f"{algo.noise_min:g} to {algo.noise_max:g}",
+            "exploration noise": f"{algo.noise_min:g} to {algo.noise_max:g}{falls}",
         }
 
     def parts(self) -> dict[str, Part]:
@@ -168,7 +175,8 @@ def fasttd3_policy(spec: PolicySpec, *, seed: int, index: int) -> NoisyPolicy:
     """What a collector of FastTD3 acts with; arguments as for ``make_policy``."""
     module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
     algo = spec.algo_config
-    return NoisyPolicy(module, ScaledNoise(seed, index, low=algo.noise_min, high=algo.noise_max))
+    noise = ScaledNoise(seed, index, low=algo.noise_min, high=algo.noise_max)
+    return NoisyPolicy(module, noise, schedule=algo.noise_schedule, final=algo.noise_final)
 
 
 def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, TanhActor]:

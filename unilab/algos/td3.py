@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.curve import Shape, check_noise_curve, noise_words
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import FreshNoise, network_generator
 from unilab.algos.policies import NoisyPolicy
@@ -35,6 +36,10 @@ class TD3Config:
 
     exploration_noise: float = 0.1
     """Standard deviation of the noise added to actions while collecting."""
+    noise_schedule: Shape = "constant"
+    """How that noise falls over the env steps of the run, from the end of the prefill."""
+    noise_final: float = 0.0
+    """That noise at the end of the run as a share of the first, where it falls."""
     target_noise: float = 0.2
     """Standard deviation of the noise that smooths target actions."""
     noise_clip: float = 0.5
@@ -47,6 +52,7 @@ class TD3Config:
             value = getattr(self, name)
             if not 0.0 <= value < math.inf:
                 raise ConfigError(f"td3.{name}={value!r} cannot work; it must be 0 or more")
+        check_noise_curve("td3", self.noise_schedule, self.noise_final, self.exploration_noise)
 
 
 class TD3:
@@ -106,9 +112,9 @@ class TD3:
 
     def facts(self) -> dict[str, str]:
         """Resolved values for the header; see ``Rule``."""
-        return {
-            "exploration noise": f"{self._algo.exploration_noise:g}",
-        }
+        algo = self._algo
+        falls = noise_words(algo.noise_schedule, algo.noise_final)
+        return {"exploration noise": f"{algo.exploration_noise:g}{falls}"}
 
     def parts(self) -> dict[str, Part]:
         """All that decides future updates; see ``Rule``."""
@@ -143,7 +149,9 @@ class TD3:
 def td3_policy(spec: PolicySpec, *, seed: int, index: int) -> NoisyPolicy:
     """What a collector of TD3 acts with; arguments as for ``make_policy``."""
     module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
-    return NoisyPolicy(module, FreshNoise(seed, index, scale=spec.algo_config.exploration_noise))
+    algo = spec.algo_config
+    noise = FreshNoise(seed, index, scale=algo.exploration_noise)
+    return NoisyPolicy(module, noise, schedule=algo.noise_schedule, final=algo.noise_final)
 
 
 def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, TanhActor]:
