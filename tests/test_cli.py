@@ -153,6 +153,7 @@ SPECIAL = {
     "learner.weight_decay": (["0.1"], 0.1),
     "learner.max_grad_norm": (["1.5"], 1.5),
     "learner.critic_hidden": (["7", "8"], (7, 8)),
+    "learner.privileged_encoder": (["7", "8"], (7, 8)),
     "learner.hidden": (["64", "32"], (64, 32)),
     "replay.learning_starts": (["500"], 500),
     "replay.warmup": (["policy"], "policy"),

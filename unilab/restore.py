@@ -34,7 +34,7 @@ def load_policy(checkpoint: Path, *, seed: int | None = None) -> tuple[Policy, T
     """The policy of a checkpoint directory, on the CPU, and the config that it was trained with.
 
     ``policy.act({"obs": obs})`` takes raw observations [n, obs_dim] float32 and returns actions [n, action_dim] in
-    [-1, 1] per dimension, between the env's bounds.
+    [-1, 1] per dimension, between the env's bounds. With a privileged encoder it takes the env's ``critic`` group too.
 
     Args:
         checkpoint: the directory.

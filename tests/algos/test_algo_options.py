@@ -102,10 +102,12 @@ def test_an_option_that_an_algorithm_says_it_does_not_read_changes_nothing(algo,
 
 
 def test_no_option_is_missing_from_the_tables_above():
-    # n_step is done where rows are written (tests/replay/test_n_step.py), symmetry needs an env that has one.
+    # n_step is done where rows are written (tests/replay/test_n_step.py), symmetry needs an env that has one, and
+    # privileged_encoder one with a critic group (test_privileged_encoder.py).
     assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys() | {
         "n_step",
         "symmetry",
+        "privileged_encoder",
     }
     assert ALGORITHMS.keys() == OPTIONS.keys()
     for algo, entry in ALGORITHMS.items():

@@ -410,7 +410,7 @@ def test_a_tracker_gets_the_scalars_too(tmp_path: Path, monkeypatch: pytest.Monk
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *OTHERS_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"env.backend", "on_nan", "track"}
-    proven |= {"learner.symmetry"}  # test_symmetry_runs
+    proven |= {"learner.symmetry", "learner.privileged_encoder"}  # test_symmetry_runs, test_privileged_runs
     proven |= {"learner.lr_final", "compile"}  # test_algo_options and test_compiled_runs
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.eval_episodes"}
     proven |= {"trace_ticks", "trace_cpu", "trace_mb"}

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from unilab.algos.curve import Shape
 from unilab.errors import ConfigError
+from unilab.nets.actor import NormalizedActor
 from unilab.spec import EnvSpec
 
 
@@ -44,6 +45,8 @@ class LearnerConfig:
     """Widths of the hidden layers of actor and critics."""
     critic_hidden: tuple[int, ...] = ()
     """Widths of the critics' hidden layers where they are others than the actor's."""
+    privileged_encoder: tuple[int, ...] = ()
+    """Widths of an encoder of what only the critics see, the last one of the latent that the actor gets beside obs."""
     norm_obs: bool = False
     """Normalise observations by running mean and standard deviation."""
     norm_reward: bool = False
@@ -67,6 +70,10 @@ class LearnerConfig:
         _require("hidden", self.hidden, good_widths, "one positive width a layer, for example (256, 256)")
         good_widths = all(width >= 1 for width in self.critic_hidden)
         _require("critic_hidden", self.critic_hidden, good_widths, "one positive width a layer, or left alone")
+
+        encoder = self.privileged_encoder
+        good_widths = all(width >= 1 for width in encoder)
+        _require("privileged_encoder", encoder, good_widths, "one positive width a layer, or left alone")
 
     @property
     def critic_widths(self) -> tuple[int, ...]:
@@ -93,7 +100,7 @@ class PolicySpec:
 class Policy(Protocol):
     """What a collector acts with: a CPU copy of the published networks plus its own exploration state."""
 
-    module: nn.Module
+    module: NormalizedActor
     """Everything that is published: actor and observation normaliser, parameters and buffers. The
     learner's ``policy_module`` has the same names, shapes and dtypes. Exploration state is not in it."""
 
