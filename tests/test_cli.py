@@ -300,13 +300,32 @@ def test_a_preset_is_laid_under_the_flags():
 
 
 def test_a_preset_may_name_its_env_and_nested_options_survive_the_configs_own_file(tmp_path):
-    options = {"pushes": {"speed": 0.5}, "rewards": {"slip": -0.2}}
+    options = {"pushes": {"speed": 0.25}, "rewards": {"slip": -0.2}, "history": 3}
     cfg = parse(["--preset", "quadruped", "--env-kwargs", json.dumps(options)])
     assert cfg.env.env == "unilab/QuadrupedVelocity-v0"
-    assert cfg.env.env_kwargs == options
 
     (tmp_path / "config.yaml").write_text(dump(cfg))
     assert parse(["--config", str(tmp_path / "config.yaml")]) == cfg
+
+
+def test_options_of_an_env_lie_over_those_of_the_preset_key_by_key():
+    preset = parse(["--preset", "quadruped"]).env.env_kwargs
+    options = {"pushes": {"speed": 0.25}, "rewards": {"slip": -0.2}, "history": 3}
+    both = parse(["--preset", "quadruped", "--env-kwargs", json.dumps(options)]).env.env_kwargs
+
+    assert both == preset | {
+        "pushes": {"speed": 0.25},
+        "rewards": preset["rewards"] | {"slip": -0.2},
+        "history": 3,
+    }
+    assert preset["rewards"].keys() >= {"action_rate", "yaw"}
+
+
+def test_another_env_gets_nothing_of_the_presets_env():
+    assert parse(["--preset", "quadruped", "--env", "Ant-v5"]).env.env_kwargs == {}
+    assert parse(["--preset", "quadruped", "--env", "Ant-v5", "--env-kwargs", "stagger=false"]).env.env_kwargs == {
+        "stagger": False
+    }
 
 
 def test_a_dumped_config_repeats_the_run(tmp_path):

@@ -330,6 +330,15 @@ def parse_count(text: str) -> int:
     return int(number)
 
 
+def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of two sources: those above win, key by key, also within mappings that both have."""
+    both = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], Mapping) and isinstance(above[key], Mapping):
+            both[key] = laid_over(below[key], above[key])
+    return both
+
+
 def parse_keywords(words: list[str]) -> dict[str, Any]:
     """``{"a": 1}`` as JSON, or ``a=1 b=true c=text``.
 

@@ -134,7 +134,10 @@ def test_a_native_robots_bundle_asks_for_it_and_does_not_simulate(tmp_path: Path
     assert export_main(["--checkpoint", checkpoint, "--out", str(tmp_path / "bundle")]) == 0
     about = json.loads((tmp_path / "bundle/metadata.json").read_text())
 
-    assert (about["privileged"]["dim"], about["model"], about["observation"]["parts"]) == (24, None, None)
+    assert (about["privileged"]["dim"], about["model"]) == (24, None)
+    assert about["robot"] is not None  # what a program on the robot needs is there all the same
+    assert [path.name for path in (tmp_path / "bundle").glob("model.*")] == []
+    assert "Asks policy.onnx for one action" in (tmp_path / "bundle/run_policy.py").read_text()
 
 
 def test_predict_takes_the_dict_with_what_only_critics_see(whispered: RunSummary) -> None:

@@ -10,7 +10,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -64,15 +63,16 @@ def make_bundle(restored: Restored) -> tuple[dict[str, bytes], float]:
     env = restored.spec.env
     robot, rate_hz = robot_of(restored.cfg.env, env)
     inputs = input_widths(restored)
-    if robot and len(inputs) > 1:  # plain MuJoCo gives no privileged vector
-        robot = replace(robot, parts=None)
-    files = _model_file(robot) if robot and robot.parts is not None else {}
-    example = "run_policy.py" if files else "run_once.py"
+    simulates = robot and robot.simulates and len(inputs) == 1  # plain MuJoCo gives no privileged vector
+    files = _model_file(robot) if robot and simulates else {}
+    example = _HERE / ("run_policy.py" if files else "run_once.py")
+    if robot and robot.deployment and files:
+        example = robot.deployment.script
     about = strict_json(describe(restored, robot, rate_hz, next(iter(files), None)))
     content = to_onnx(Deployed(restored.policy.module, env), inputs, about)
     worst = check_parity(session(content), restored, observations(restored))
     text = json.dumps(about, indent=2, allow_nan=False) + "\n"
-    files |= {POLICY: content, METADATA: text.encode(), EXAMPLE: (_HERE / example).read_bytes()}
+    files |= {POLICY: content, METADATA: text.encode(), EXAMPLE: example.read_bytes()}
     return files, worst
 
 

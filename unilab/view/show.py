@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from unilab.config import laid_over
 from unilab.envs.base import BatchEnv, closing_env
 from unilab.envs.registry import EnvConfig, make_env, probe
 from unilab.errors import EnvError, Stopped
@@ -152,7 +153,7 @@ def _subject(options: ViewOptions) -> Subject:
     changed = options.backend is not None or options.env_kwargs
     act: Act = policy.explore if options.stochastic else lambda obs, ended: policy.act(obs)
     return Subject(
-        env=replace(run.env, env_kwargs=run.env.env_kwargs | options.env_kwargs, **changes),
+        env=replace(run.env, env_kwargs=laid_over(run.env.env_kwargs, options.env_kwargs), **changes),
         seed=run.seed if options.seed is None else options.seed,
         name=f"{run.env.env}, {'random actions' if options.random else f'policy of {checkpoint}'}",
         act=None if options.random else act,
