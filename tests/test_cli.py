@@ -145,10 +145,15 @@ SPECIAL = {
     "precision": (["bf16"], "bf16"),
     "learner.lr_schedule": (["cosine"], "cosine"),
     "learner.lr_final": (["0.5"], 0.5),
+    "td3.noise_schedule": (["cosine"], "cosine"),
+    "td3.noise_final": (["0.5"], 0.5),
+    "fasttd3.noise_schedule": (["linear"], "linear"),
+    "fasttd3.noise_final": (["0.5"], 0.5),
     "learner.adam_betas": (["0.5", "0.9"], (0.5, 0.9)),
     "learner.weight_decay": (["0.1"], 0.1),
     "learner.max_grad_norm": (["1.5"], 1.5),
     "learner.critic_hidden": (["7", "8"], (7, 8)),
+    "learner.privileged_encoder": (["7", "8"], (7, 8)),
     "learner.hidden": (["64", "32"], (64, 32)),
     "replay.learning_starts": (["500"], 500),
     "replay.warmup": (["policy"], "policy"),
@@ -183,6 +188,7 @@ def test_every_field_has_a_flag_that_changes_it_and_nothing_else(leaf):
     section, _, name = leaf.rpartition(".")
     algo = ["--algo", section] if section in ALGORITHMS else ["--trace"] if name.startswith("trace_") else []
     algo = ["--lr-schedule", "linear"] if name == "lr_final" else algo
+    algo += [f"--{section}.noise-schedule", "linear"] if name == "noise_final" else []
     before = parse(algo)
     flag = (name if section in cli.FLAT else leaf).replace("_", "-")
     if isinstance(get(before, leaf), bool):

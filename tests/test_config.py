@@ -366,6 +366,10 @@ def test_the_default_config_passes():
             {"td3": TD3Config(target_noise=0.3)},
             r"target_noise=0\.3 \(of td3\) would have no effect with algo=sac",
         ),
+        (
+            {"td3": TD3Config(noise_schedule="linear")},
+            r"noise_schedule='linear' \(of td3\) would have no effect with algo=sac",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_in_words(changes, message):

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
@@ -31,6 +31,7 @@ from unilab.algos.held_noise import HeldNoise
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import network_generator
 from unilab.algos.policies import GaussianPolicy
+from unilab.algos.policy_module import make_policy_module
 from unilab.algos.sac import actor_loss
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
@@ -39,7 +40,6 @@ from unilab.algos.temperature import make_temperature, parse_ent_coef
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor
 from unilab.nets.distributions import squashed_sample
-from unilab.nets.normalizer import make_norm
 from unilab.nets.unit_body import project as project_lengths
 from unilab.nets.unit_nets import UnitActor, UnitTwinCritic
 from unilab.spec import EnvSpec, Minibatch
@@ -102,9 +102,10 @@ class FlashSAC:
         rate: LearningRate,
     ) -> None:
         init = network_generator(seed)
-        module, self._actor = _make_actor(env, cfg, init)
-        self.policy_module: nn.Module = module.to(device)
-        self.inputs = make_inputs(env, module.norm, cfg, device=device)
+        module = _make_module(env, cfg, init)
+        self.policy_module = module.to(device)
+        self._actor = module.actor
+        self.inputs = make_inputs(env, module, cfg, device=device)
         self._critic = UnitTwinCritic(self.inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init).to(
             device
         )
@@ -198,11 +199,10 @@ def gaussian_entropy(std: float, dims: int) -> float:
 
 def flashsac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of FlashSAC acts with; arguments as for ``make_policy``."""
-    module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+    module = _make_module(spec.env, spec.learner, network_generator(seed))
     noise = HeldNoise(seed, index, longest=spec.algo_config.noise_steps, action_dim=spec.env.action_dim)
     return GaussianPolicy(module, noise)
 
 
-def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, UnitActor]:
-    actor = UnitActor(env.obs_dim, env.action_dim, cfg.hidden, init)
-    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor
+def _make_module(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> NormalizedActor:
+    return make_policy_module(env, cfg, init, lambda width: UnitActor(width, env.action_dim, cfg.hidden, init))

@@ -44,6 +44,7 @@ def describe(restored: Restored, robot: Robot | None, rate_hz: float | None, mod
             "keys": list(env.obs_keys),
             "parts": None if parts is None else [dataclasses.asdict(part) for part in parts],
         },
+        "privileged": _privileged(restored),
         "action": {
             "name": "action",
             "dim": env.action_dim,
@@ -57,6 +58,21 @@ def describe(restored: Restored, robot: Robot | None, rate_hz: float | None, mod
         "nominal_pose": _pose(robot) if robot else None,
         "robot": dict(robot.deployment.facts) if robot and robot.deployment else None,
         "model": {"file": model_file, "timestep_s": robot.model.opt.timestep} if robot and model_file else None,
+    }
+
+
+def _privileged(restored: Restored) -> dict[str, Any] | None:
+    """The second input of a policy that encodes what only critics see; None: there is none."""
+    cfg, env = restored.cfg.learner, restored.spec.env
+    if not cfg.privileged_encoder:
+        return None
+    return {
+        "name": "privileged",
+        "dim": env.privileged_dim,
+        "dtype": "float32",
+        "normalised_inside": cfg.norm_obs,
+        "keys": list(env.critic_keys),
+        "latent": cfg.privileged_encoder[-1],
     }
 
 

@@ -110,7 +110,8 @@ class Task:
     def observe(self, sim: Sim, rows: Rows) -> Mapping[str, Array]:
         """Observation groups of some envs.
 
-        "obs" [k, obs_dim] always; "critic" [k, critic_dim], all that the critics see, where that is something else.
+        "obs" [k, obs_dim] always; "critic" [k, critic_dim], all that the critics see, where that is something else:
+        what obs has (it may be without noise), and what only they see behind it.
         """
         raise NotImplementedError
 
