@@ -58,9 +58,9 @@ class EncodingActor(nn.Module):
         """What the actor explores with."""
         return self.actor(self._encoded(seen))
 
-    def learn(self, seen: Tensor) -> Any:
-        """The same by the batch's own statistics, where the actor has such."""
-        return self.actor.learn(self._encoded(seen))
+    def learn(self, seen: Tensor, *args: Any) -> Any:
+        """The same by the batch's own statistics, where the actor has such; ``args`` go to it."""
+        return self.actor.learn(self._encoded(seen), *args)
 
     def mode(self, seen: Tensor) -> Tensor:
         """The deterministic action, [B, action_dim] float32 in [-1, 1]."""
