@@ -77,7 +77,7 @@ class Task:
 
 
 TASKS = {
-    "HalfCheetah-v5": Task(threshold=5000, total_steps=200_000, every=2_500, episodes=10, limit_s=1500),
+    "HalfCheetah-v5": Task(threshold=5000, total_steps=200_000, every=2_500, episodes=10, limit_s=1200),
     "Pendulum-v1": Task(threshold=-200, total_steps=20_000, every=500, episodes=20, limit_s=300),
 }
 

@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from peers import Act, Peer, Player
 
+from unilab.envs.mujoco_log import model_warnings
 from unilab.restore import restore_policy
 
 
@@ -26,9 +27,10 @@ class Judge:
     """
 
     def __init__(self, env_id: str, episodes: int, seed: int, peer: Peer | None) -> None:
-        self._envs = [gym.make(env_id) for _ in range(episodes)]
+        with model_warnings():
+            self._envs = [gym.make(env_id) for _ in range(episodes)]
+            self._load = load_unilab if peer is None else Player(peer, env_id).load
         self._seeds = [int(one.generate_state(1)[0]) for one in np.random.SeedSequence(seed).spawn(episodes)]
-        self._load = load_unilab if peer is None else Player(peer, env_id).load
 
     def returns(self, snapshot: Path) -> np.ndarray:
         """[episodes] float64, env units, undiscounted."""

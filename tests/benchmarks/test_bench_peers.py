@@ -22,7 +22,8 @@ PEERS = {
 }
 
 
-@pytest.mark.parametrize("name", PEERS)
+# SBX compiles for a while.
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * n.startswith("sbx")) for n in PEERS])
 def test_a_snapshot_acts_as_the_model_did_when_it_was_taken(name, tmp_path):
     peer = PEERS[name]
     pytest.importorskip("stable_baselines3" if peer.library == "sb3" else "sbx", reason="needs the extra bench")
