@@ -161,7 +161,7 @@ def test_an_evaluation_goes_to_console_and_files(rig):
     rig.progress.write_evaluation(500, {"eval/mean_reward": -7.0})
 
     assert rig.spy.rows == [(500, {"eval/mean_reward": -7.0})]
-    assert rig.lines == ["env_steps=500 eval_reward=-7"]
+    assert rig.lines == ["evaluated_env_steps=500 eval_reward=-7"]
 
 
 # ------------------------------------------------------------ what

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -19,33 +18,26 @@ from unilab.budget import keep_freed_memory
 from unilab.checkpoint import preload
 from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
 from unilab.computing import state_of
-from unilab.config import TrainConfig, as_plain, dump
+from unilab.config import TrainConfig, dump
 from unilab.digest import digest
+from unilab.ending import Ending
 from unilab.envs.choice import choose
-from unilab.errors import NonFinite, ResourceError, Stopped, UnilabError, WorkerDied, machine_trouble
+from unilab.errors import NonFinite, ResourceError, Stopped, WorkerDied, machine_trouble
 from unilab.evaluating import Evaluations
 from unilab.evaluators import Evaluator, SerialEvaluator, SpawnedEvaluator
 from unilab.hooks import Hooks
 from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
-from unilab.progress import Progress
 from unilab.resume import Resume, check_unchanged
+from unilab.run_log import RunLog
 from unilab.run_state import Parts, restore
-from unilab.rundir import RunSummary, origin, run_lock, write_meta, write_summary
+from unilab.rundir import origin, run_lock, write_meta
 from unilab.saving import Saver
 from unilab.shm import Waiter
-from unilab.telemetry.csv import CsvWriter
-from unilab.telemetry.eval_log import EvalLog, read_evaluations
 from unilab.telemetry.every import Every
-from unilab.telemetry.lasting import LastingWriter
 from unilab.telemetry.memory import resident_bytes
-from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.panel import open_console
-from unilab.telemetry.reporter import Reporter, Writer
-from unilab.telemetry.tensorboard import TensorBoardWriter
 from unilab.telemetry.trace import OUTSIDE
-from unilab.telemetry.trace_file import was_cut
-from unilab.telemetry.track import Tracker
 from unilab.tracing import RunTiming, RunTrace, make_gauges
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
@@ -90,8 +82,9 @@ class Runtime:
         self._hooks = hooks
         self.schedule = plan.schedule
         self.total_ticks = plan.schedule.total_ticks
-        self.summary = RunSummary(status="failed", reason="did not start", exit_code=1)
         self._console = open_console(hooks.stream, f"{plan.cfg.algo} on {plan.spec.env_id}, seed {plan.cfg.seed}")
+        self._ending = Ending(plan.run_dir, self._console)
+        self.summary = self._ending.summary
         self._stack = ExitStack()
         self._interrupt = Interrupt(on_first=lambda: self._shared.learner.ring(), on_second=self._end_at_once)
         self._kills: list[Callable[[], None]] = []  # of the processes of this run
@@ -116,7 +109,7 @@ class Runtime:
             raise
 
     def _open(self) -> None:
-        plan, cfg = self.plan, self.plan.cfg
+        plan = self.plan
         self._stack.callback(self._console.close)
         self._worker_log = self._console.worker_log(plan.run_dir)
         self._shared = open_shared(plan, self._stack)
@@ -126,7 +119,24 @@ class Runtime:
             self._console.note(f"{platform.machine()}: the order of shared-memory stores is only ensured on x86-64")
         keep_freed_memory()
         torch.set_num_threads(plan.threads.learner)
+        self._open_learner()
+        self._write_origin()  # not before: a run that is refused to go on stays as it was
+        self._open_telemetry()
+        self.parts = Parts(self.learner, self._block, self.progress, self._stats)
+        self._waiter = Waiter(self._shared.learner, lambda: self.interrupted)
+        if plan.resume:
+            self._restore(plan.resume)
+        self.collector = self._open_collector()
+        self._kills.append(self.collector.kill)
+        self._stack.callback(self.collector.stop)
+        self._open_saver()
+        self._open_evaluations()
+        self._open_pipeline()
+        self._stack.callback(self._shared.ask_stop)  # runs first: who waits must stop before what it waits for closes
+        self._ready = True
 
+    def _open_learner(self) -> None:
+        plan, cfg = self.plan, self.plan.cfg
         self.learner = make_learner(
             cfg.algo,
             plan.spec,
@@ -143,35 +153,39 @@ class Runtime:
             self.learner.load_weights(plan.weights)
         if plan.resume:
             self.learner.load_state_dict(plan.resume.state["learner"])
-        # Not before: a run that is refused to go on stays as it was.
-        about = {
-            "device": str(plan.device),
-            "threads": asdict(plan.threads),
-            "update": state_of(plan.compute),
-            "backend": asdict(choose(cfg.env)),
-        }
-        try:
-            (plan.run_dir / "config.yaml").write_text(dump(cfg))
-            write_meta(plan.run_dir, origin() | about)
-        except OSError as error:
-            raise ResourceError(f"{plan.run_dir} cannot be written: {error.strerror or error}") from error
         self._state = FlatState(self.learner.policy_module)
         self._block = WeightBlock(self._state.manifest)
         self._stack.callback(self._block.free)
         self.weights = WeightWriter(self._block, self._state)
+
+    def _write_origin(self) -> None:
+        plan = self.plan
+        about = {
+            "device": str(plan.device),
+            "threads": asdict(plan.threads),
+            "update": state_of(plan.compute),
+            "backend": asdict(choose(plan.cfg.env)),
+        }
+        try:
+            (plan.run_dir / "config.yaml").write_text(dump(plan.cfg))
+            write_meta(plan.run_dir, origin() | about)
+        except OSError as error:
+            raise ResourceError(f"{plan.run_dir} cannot be written: {error.strerror or error}") from error
+
+    def _open_telemetry(self) -> None:
+        plan = self.plan
         self._run_trace = RunTrace(plan)
         self.trace = self._run_trace.tracer
         self._stack.callback(self.trace.close)
         self._gauges = make_gauges(self._run_trace, self._shared)
         self._timing = RunTiming(self.trace, self._stats, plan)
-        self._open_telemetry()
-        self.parts = Parts(self.learner, self._block, self.progress, self._stats)
-        self._waiter = Waiter(self._shared.learner, lambda: self.interrupted)
-        if plan.resume:
-            self._restore(plan.resume)
-        self.collector = self._open_collector()
-        self._kills.append(self.collector.kill)
-        self._stack.callback(self.collector.stop)
+        self._log = RunLog(plan, self._console)
+        self._stack.callback(self._log.close)
+        self.metrics, self.progress = self._log.metrics, self._log.progress
+
+    def _open_saver(self) -> None:
+        plan = self.plan
+        self._due_save = Every(plan.cfg.save_every, start_steps=plan.start_steps)
         self._saver = Saver(
             plan, self.parts, self._state, self._shared, self.collector, self._waiter, self._console.note
         )
@@ -180,17 +194,16 @@ class Runtime:
             self._saver.go_on(plan.resume)
         elif plan.preload:
             preload(plan.preload.checkpoint, self.ring, self.schedule.preloaded)
-        self._open_evaluations()
-        self.pacer = self.collector.pacer
 
+    def _open_pipeline(self) -> None:
+        plan = self.plan
+        self.pacer = self.collector.pacer
         background = Waiter(self._shared.copier, lambda: self._shared.stopped)
         self.collector.watched_by(self._waiter, background)
         copier = make_copier(plan, self._shared, self._console, self.trace)
         self.pipeline = make_pipeline(plan, self._shared, self.pacer, copier, self._waiter, background, self.trace)
         self.collector.then(self.pipeline.retry)
         self._stack.callback(self.pipeline.close)
-        self._stack.callback(self._shared.ask_stop)  # runs first: who waits must stop before what it waits for closes
-        self._ready = True
 
     def _open_collector(self) -> CollectorHandle:
         job = collector_job(self.plan, self._shared, self._block)
@@ -216,40 +229,11 @@ class Runtime:
             self.learner,
             evaluator,
             self.progress.write_evaluation,
-            self._eval_log,
+            self._log.eval_log,
             self._console.note,
             self.trace,
         )
         self._stack.callback(self.evaluations.close)
-
-    def _open_telemetry(self) -> None:
-        plan, cfg, start = self.plan, self.plan.cfg, self.plan.start_steps
-        # What was written out of turn when the run stopped makes room for what is due.
-        written = max(0, int(plan.resume.state["progress"]["written"])) if plan.resume else 0
-        makers: dict[str, tuple[Callable[[int], Writer], int]] = {
-            "the TensorBoard file": (lambda start: TensorBoardWriter(plan.run_dir, start_steps=start), written),
-            "progress.csv": (lambda start: CsvWriter(plan.run_dir / "progress.csv", start_steps=start), written),
-            "eval.jsonl": (lambda start: EvalLog(plan.run_dir / "eval.jsonl", start_steps=start), start),
-        }
-        files = [
-            LastingWriter(name, make, start_steps=begin, note=self._console.note)
-            for name, (make, begin) in makers.items()
-        ]
-        board, table, self._eval_log = files
-        trackers: list[Tracker] = []
-        if cfg.track != "none":
-            trackers = [Tracker(cfg.track, plan.run_dir, as_plain(cfg), self._console.note)]
-        self._files: list[LastingWriter | Tracker] = [*files, *trackers]
-        for record in read_evaluations(plan.run_dir / "eval.jsonl"):
-            if record["env_steps"] > written:  # hidden with what was written out of turn
-                board.write(record["env_steps"], record["scalars"])
-        last = plan.schedule.watermark(self.total_ticks)
-        reporter = Reporter(self._console, [board, table, *trackers], evaluations=[board, *trackers], total_steps=last)
-        self._stack.callback(reporter.close)
-        self.metrics = Metrics()
-        log_due = Every(cfg.log_every, start_steps=start)
-        self.progress = Progress(reporter, self.metrics, plan.spec.metric_names, log_every=log_due)
-        self._due_save = Every(cfg.save_every, start_steps=start)
 
     # ------------------------------------------------------------ running
 
@@ -364,7 +348,8 @@ class Runtime:
             self.summary.final_eval_mean = result.scalars()["eval/mean_reward"]
             self.summary.final_eval_std = result.scalars()["eval/std_reward"]
         self._say_timing()
-        self._end("completed", self._why_completed(), 0)
+        self._ending.outcome("completed", self._why_completed(), 0)
+        self._count()
 
     def _why_completed(self) -> str:
         if self.evaluations.reached:
@@ -379,56 +364,35 @@ class Runtime:
         """Note why the run ends early, and save what was learnt where that is safe."""
         interrupted = self.ended_by_interrupt(error)
         if not interrupted:
-            said = (str(error) or type(error).__name__).splitlines()[0]
-            code = error.exit_code if isinstance(error, UnilabError) else 1
-            self.summary.status, self.summary.reason, self.summary.exit_code = "failed", said, code
+            self._ending.failed(error)
         if self._ready and self._tick and not self._between_ticks():
             self._console.note(f"it failed in the middle of tick {self._tick + 1:,}, which cannot be saved")
         elif self._ready and self._tick and not isinstance(error, NonFinite):
-            # Whatever goes wrong now must not hide why the run ended.
-            with self._noted("no checkpoint was saved"):
+            with self._ending.noted("no checkpoint was saved"):
                 limit_s = self.plan.cfg.pacing.shutdown_timeout_s if interrupted else 0.0
                 if interrupted:
                     self.evaluations.settle(limit_s)
                 else:
                     self.collector.stop()
                 self._save_last(self._tick, limit_s)
-        with self._noted("the summary is not complete"):
+        with self._ending.noted("the summary is not complete"):
             if self._ready:
                 self.collector.stop()
             if interrupted:
                 self._end_interrupted()
             else:
                 self._say_timing()
-                self._end(self.summary.status, self.summary.reason, self.summary.exit_code)
+                self._count()
 
     def close(self) -> None:
         """Stop workers, give up memory, write the summary; never leaves anything running."""
-        with self._noted("not everything could be closed"):
+        with self._ending.noted("not everything could be closed"):
             self._stack.close()
         if self._run_trace:
-            self._end_trace(self._run_trace)
+            self._ending.trace(self._run_trace, self.plan.cfg.trace_mb)
         if self.plan.resume and not self._ready:
             return  # refused: the run stays as it was
-        try:
-            write_summary(self.plan.run_dir, self.summary)
-        except OSError as error:
-            self._lose(f"summary.json could not be written: {error.strerror or error}")
-
-    def _end_trace(self, trace: RunTrace) -> None:
-        path, lost = trace.end()
-        self.summary.trace = str(path) if path else None
-        if lost:
-            self._lose(lost)
-        elif path and was_cut(path):
-            self._console.note(f"the trace is cut: it reached --trace-mb {self.plan.cfg.trace_mb}")
-
-    def _lose(self, what: str) -> None:
-        """Something that was asked for is not on disk: exit code 0 would be a lie."""
-        summary = self.summary
-        if summary.status != "failed":
-            summary.reason, summary.exit_code = f"{summary.reason}; {what}", 1
-        self._console.error(what)
+        self._ending.write()
 
     # ------------------------------------------------------------ going on
 
@@ -503,14 +467,6 @@ class Runtime:
         if self._ready and (lines := self._timing.lines()):
             self._console.note("\n".join(lines))
 
-    @contextlib.contextmanager
-    def _noted(self, what: str) -> Iterator[None]:
-        """Turn an error into a line on the console."""
-        try:
-            yield
-        except Exception as error:
-            self._console.note(f"{what}: {type(error).__name__}: {error}")
-
     def _end_at_once(self) -> None:
         for kill in self._kills:
             kill()
@@ -522,24 +478,22 @@ class Runtime:
         saved = self._saver.wait() if self._ready else None
         self._say_timing()
         self._console.note(f"stopped by {signal.name}; saved {saved or 'nothing yet'}")
-        self._end("interrupted", f"stopped by {signal.name}", self._interrupt.exit_code)
+        self._ending.outcome("interrupted", f"stopped by {signal.name}", self._interrupt.exit_code)
+        self._count()
 
-    def _end(self, status: str, reason: str, code: int) -> None:
-        """Fill the summary: outcome, counters, digests, returns."""
+    def _count(self) -> None:
+        """Fill the summary: counters, digests, returns, and what is not on disk."""
         summary = self.summary
-        summary.status, summary.reason, summary.exit_code = status, reason, code
         summary.wall_time_s = self.plan.wall_s()
         if not self._ready:
             return
         newest = self._saver.wait()
         summary.checkpoint = str(newest) if newest else None
         for lost in (self._saver.lost, self.evaluations.lost):
-            if status != "failed" and lost:
-                self._lose(lost)
-        for file in self._files:
-            file.close()
-            if file.lost:
-                self._lose(file.lost)
+            if summary.status != "failed" and lost:
+                self._ending.lose(lost)
+        for lost in self._log.lost():
+            self._ending.lose(lost)
         summary.restarts = self.collector.restarts
         episodes = self.progress.episodes
         summary.env_steps = self.ring.cursor

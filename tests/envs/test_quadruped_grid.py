@@ -9,6 +9,7 @@ import pytest
 from quadruped_env import ENV_ID, QUIET
 
 from unilab.envs.registry import EnvConfig
+from unilab.envs.tasks.quadruped.task import QuadrupedVelocity
 
 FILE = Path(__file__).resolve().parents[2] / "benchmarks/quadruped_grid.py"
 PLANAR = slice(0, 2)
@@ -73,7 +74,55 @@ def test_a_fall_counts_and_what_comes_after_it_does_not(judge):
     assert 0 < first < 40
     assert fallen[first:, 0].all(), "once fallen, fallen"
 
-    by_hand = judge.Rollout(np.zeros((2, 2, 3)), np.array([[[0.3, 0.4, 0]] * 2, [[0.6, 0.8, 0], [np.nan] * 3]]))
+    by_hand = judge.Rollout(
+        command=np.zeros((2, 2, 3)),
+        velocity=np.array([[[0.3, 0.4, 0]] * 2, [[0.6, 0.8, 0], [np.nan] * 3]]),
+        contact=np.array([[[1, 1, 0, 0]] * 2, [[1, 0, 0, 1], [np.nan] * 4]]),
+        target_change=np.zeros((2, 2)),
+    )
     assert by_hand.falls == 0.5
     assert by_hand.rmse(PLANAR) == pytest.approx(((0.25 + 0.25 + 1) / 3) ** 0.5)
     assert by_hand.rmse(PLANAR, first=1) == pytest.approx(1)
+    assert by_hand.drift() == pytest.approx((0.75 + 0.5) / 2)
+    assert by_hand.duty() == pytest.approx([1, 2 / 3, 0, 1 / 3])
+
+
+def test_contacts_and_changes_of_targets_are_those_of_the_robots(judge):
+    actions = np.zeros((4, 2, 12), np.float32)
+    actions[1:, 0], actions[2, 1, :6] = 0.5, -0.1
+
+    left = iter(actions)
+    rollout = judge.play(CFG, lambda obs: next(left), np.zeros((4, 2, 3)), seed=0)
+    reach = QuadrupedVelocity().scene.reach
+    half, tenth = reach.mean() / 2, reach[:6].sum() / 12 / 10
+    assert rollout.target_change == pytest.approx(np.array([[0, 0], [half, 0], [0, tenth], [0, tenth]]), abs=1e-6)
+    standing = judge.play(CFG, judge.stand, np.zeros((50, 3, 3)), seed=0)
+    assert standing.contact[20:].all(), "a robot that stands has its feet on the ground"
+    assert standing.drift() < 0.05
+
+
+@pytest.mark.parametrize(
+    "missed", ["planar_rmse", "yaw_rmse", "falls", "drift", "target_change", "duty", "survive_pushes"]
+)
+def test_a_single_goal_that_is_missed_is_said(judge, capsys, missed):
+    good = {
+        "planar_rmse": 0.1,
+        "yaw_rmse": 0.1,
+        "falls": 0.0,
+        "drift": 0.0,
+        "target_change": 0.05,
+        "duty": [0.5] * 4,
+        "survive_pushes": 1.0,
+    }
+    bad = {
+        "planar_rmse": 0.2,
+        "yaw_rmse": 0.3,
+        "falls": 0.03,
+        "drift": 0.05,
+        "target_change": 0.11,
+        "duty": [0.5, 0.8, 0.5, 0.5],
+    }
+
+    assert judge.print_goals(good)
+    assert not judge.print_goals(good | {missed: (bad | {"survive_pushes": 0.94})[missed]})
+    assert capsys.readouterr().out.count("missed  ") == 1

@@ -10,6 +10,7 @@ from contextlib import suppress
 import pytest
 
 from cut_trace import complaints, read_cut
+from perfetto import errors
 from program import SMALL
 from unilab.report.options import report_text
 
@@ -54,6 +55,7 @@ def test_a_traced_run_that_is_killed_at_any_moment_leaves_a_trace_that_loads(sta
     events = read_cut(trace.read_text())
     ticks = sum(e["ph"] == "X" and e["name"] == "tick" for e in events)
     assert complaints(events) == []
+    assert errors(trace) == []
     assert (ticks > 10) == (share > 0.05)
     if ticks:
         assert "learner" in report_text([str(trace)])

@@ -102,8 +102,8 @@ def test_time_left_counts_from_where_this_start_began(panel, monkeypatch):
 
 def test_the_best_evaluation_stays_and_an_older_step_does_not_take_progress_back(panel):
     panel.status(3_000, 10_000, {})
-    panel.status(2_000, 10_000, {"eval/mean_reward": 50.0})
-    panel.status(2_500, 10_000, {"eval/mean_reward": 40.0})
+    panel.evaluation(2_000, {"eval/mean_reward": 50.0})
+    panel.evaluation(2_500, {"eval/mean_reward": 40.0})
     text = drawn(panel)
 
     assert "3,000 / 10,000" in text

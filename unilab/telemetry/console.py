@@ -21,8 +21,6 @@ CONSOLE_NAMES = {
     "rollout/ep_len_mean": "ep_len_mean",
     "rollout/success_rate": "success_rate",
     "rollout/reward_per_step": "reward_per_step",
-    "eval/mean_reward": "eval_reward",
-    "eval/success_rate": "eval_success",
     "time/fps": "fps",
     "perf/updates_per_s": "updates/s",
     "train/critic_loss": "critic_loss",
@@ -32,6 +30,14 @@ CONSOLE_NAMES = {
     "lag/policy": "policy_lag",
 }
 """What a status line shows, in this order: scalar name to short name."""
+
+EVALUATION_NAMES = {
+    "eval/mean_reward": "eval_reward",
+    "eval/std_reward": "eval_std",
+    "eval/mean_ep_length": "eval_len_mean",
+    "eval/success_rate": "eval_success",
+}
+"""The same for the line of an evaluation."""
 
 
 class Console:
@@ -71,6 +77,16 @@ class Console:
         done = {"done": f"{100 * env_steps / total_steps:.1f}%"} if total_steps else {}
         shown = {short: scalars[name] for name, short in CONSOLE_NAMES.items() if name in scalars}
         self.line(env_steps=env_steps, **done, **shown)
+
+    def evaluation(self, env_steps: int, scalars: Mapping[str, float]) -> None:
+        """Print how an evaluation came out.
+
+        Args:
+            env_steps: of the weights that were evaluated; the run may be further.
+            scalars: by name.
+        """
+        shown = {short: scalars[name] for name, short in EVALUATION_NAMES.items() if name in scalars}
+        self.line(evaluated_env_steps=env_steps, **shown)
 
     def worker_log(self, folder: Path) -> Path | None:
         """The file that what workers print goes to instead of this stream; None: it comes here as it is.

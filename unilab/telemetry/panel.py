@@ -105,14 +105,18 @@ class Panel(Console):
         """Draw anew, with these scalars in place of those of the same names."""
         if self._start_steps is None:
             self._start_steps, self._began_s = env_steps, time.monotonic()
-        self._env_steps, self._total_steps = max(env_steps, self._env_steps), total_steps
+        self._env_steps, self._total_steps = env_steps, total_steps
         self._scalars |= scalars
-        if "eval/mean_reward" in scalars:
-            mean = scalars["eval/mean_reward"]
-            self._scalars["best"] = max(mean, self._scalars.get("best", mean))
         if scalars.get("time/fps"):
             self._scalars["utd"] = scalars.get("perf/updates_per_s", 0.0) / scalars["time/fps"]
         self._phase = ""
+        self._draw()
+
+    def evaluation(self, env_steps: int, scalars: Mapping[str, float]) -> None:
+        """Draw anew, with an evaluation's scalars."""
+        mean = scalars["eval/mean_reward"]
+        self._scalars |= scalars
+        self._scalars["best"] = max(mean, self._scalars.get("best", mean))
         self._draw()
 
     def line(self, **values: float | str) -> None:

@@ -60,7 +60,7 @@ class Reporter:
         Raises:
             OSError: the file cannot be written.
         """
-        self.console.status(env_steps, self._total_steps, scalars)
+        self.console.evaluation(env_steps, scalars)
         for writer in self._evaluations:
             writer.write(env_steps, scalars)
 
