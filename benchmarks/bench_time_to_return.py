@@ -34,6 +34,7 @@ from peers import PeerRun
 from processes import Program
 
 from unilab.checkpoint import list_checkpoints, steps_of
+from unilab.rundir import write_json
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOOK_S = 0.05
@@ -55,7 +56,7 @@ def main() -> int:
     draw(chosen, runs, args.threshold, args.out / f"{name}.png", args.env)
     settings = {"task": asdict(task), **{key: str(value) for key, value in vars(args).items()}}
     content = {"results": results, "runs": [asdict(run) for run in runs], "settings": settings}
-    (args.out / f"{name}.json").write_text(json.dumps(content | harness.machine(), indent=1) + "\n")
+    write_json(args.out / f"{name}.json", content | harness.machine())
     return 0
 
 
@@ -95,7 +96,7 @@ def once(contender: Contender, seed: int, args: argparse.Namespace) -> Run:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     run = measured(contender, seed, args, work)
-    file.write_text(json.dumps({"asked": asked, "run": asdict(run)} | harness.machine(), indent=1) + "\n")
+    write_json(file, {"asked": asked, "run": asdict(run)} | harness.machine())
     shutil.rmtree(work)
     return run
 
