@@ -31,7 +31,7 @@ from contenders import TASKS, Contender, contenders, pick
 from curves import Run, draw, is_enough, table
 from judge import Judge
 from peers import PeerRun
-from processes import Program
+from processes import Program, end_in_order
 
 from unilab.checkpoint import list_checkpoints, steps_of
 from unilab.rundir import write_json
@@ -42,6 +42,7 @@ LOOK_S = 0.05
 
 def main() -> int:
     """Run what is missing, print the table, draw, write the JSON file."""
+    end_in_order()
     args = arguments()
     task = TASKS[args.env]
     chosen = pick(contenders(args.env), args.contenders)

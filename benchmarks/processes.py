@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -68,8 +69,9 @@ class Program:
             self._held_since = None
 
     def end(self) -> None:
-        """Ask it to end, then make it; idempotent."""
+        """Ask it to end, then make it, with all below it that is left; idempotent."""
         self.go_on()
+        below = {pid: _born(pid) for pid in descendants(self._process.pid)} if self.exit_code is None else {}
         if self._process.poll() is None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -77,10 +79,19 @@ class Program:
         if self._process.poll() is None:
             _signal_all(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        for pid, born in below.items():
+            if born is not None and _born(pid) == born:  # and no stranger who has got its number
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def last_words(self, lines: int = 15) -> str:
         """The end of what it printed."""
         return "\n".join(self.console.read_text(errors="replace").splitlines()[-lines:])
+
+
+def end_in_order() -> None:
+    """Let SIGTERM unwind this process as Ctrl-C does: programs that it holds would be left standing."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def running_s(began_s: float, holds: Sequence[tuple[float, float]], at_s: float) -> float:
@@ -105,6 +116,13 @@ def descendants(pid: int) -> list[int]:
         found += below
         waiting += below
     return found
+
+
+def _born(pid: int) -> str | None:
+    """When a process began, as the kernel counts; None where there is none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return None
 
 
 def _signal_all(pid: int, number: int) -> None:

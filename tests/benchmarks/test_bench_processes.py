@@ -69,10 +69,46 @@ def test_a_held_program_stands_with_all_below_it_and_goes_on_where_it_was(progra
 
 def test_a_program_that_is_held_can_be_ended(program):
     program.hold()
+    (child,) = descendants(program._process.pid)
     program.end()
     program.end()
 
     assert program.exit_code is not None
+    until(lambda: not alive(child))  # in a session of its own, with nobody left to end it
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from processes import Program, end_in_order
+end_in_order()
+one = Program([sys.executable, "-c", "import time; time.sleep(600)"], Path(sys.argv[1]) / "held.txt")
+try:
+    one.hold()
+    print(one._process.pid, flush=True)
+    time.sleep(600)
+finally:
+    one.end()
+"""
+
+
+def test_sigterm_ends_what_was_held_too(tmp_path):
+    path = {"PYTHONPATH": str(Path(sys.modules["processes"].__file__).parent)}
+    holder = Program([sys.executable, "-c", HOLDING, str(tmp_path)], tmp_path / "console.txt", path)
+    until(lambda: holder.last_words().strip().isdigit())
+    held = int(holder.last_words())
+
+    holder.end()
+
+    assert holder.exit_code == 143
+    assert not Path(f"/proc/{held}").exists()
 
 
 def test_the_last_words_are_the_end_of_what_was_printed(tmp_path):
