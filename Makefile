@@ -8,6 +8,7 @@ ARGS ?=
 
 # Under ten minutes together on two idle cores.
 BENCHMARKS := wake weights pack projection trace settings update overlap envs
+QUICK := scaling
 
 .PHONY: train test test-slow test-gpu test-root check format bench bench-peers clean
 
@@ -42,13 +43,17 @@ format: $(READY)
 bench: $(READY)
 	@failed=0; for name in $(BENCHMARKS); do \
 		OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_$$name.py || failed=1; \
+	done; for name in $(QUICK); do \
+		OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_$$name.py --quick || failed=1; \
 	done; exit $$failed
 
 # Hours: Stable-Baselines3 and SBX beside unilab, each on the whole machine in turn. A run that is there is not made again.
 bench-peers: $(READY)
 	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[bench]'
-	$(BIN)/python benchmarks/bench_time_to_return.py --env Pendulum-v1 $(ARGS)
-	$(BIN)/python benchmarks/bench_time_to_return.py --env HalfCheetah-v5 $(ARGS)
+	@failed=0; $(BIN)/python benchmarks/bench_end_to_end.py || failed=1; \
+	for env in Pendulum-v1 HalfCheetah-v5; do \
+		$(BIN)/python benchmarks/bench_time_to_return.py --env $$env $(ARGS) || failed=1; \
+	done; exit $$failed
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
