@@ -26,6 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from unilab.checkpoint import list_checkpoints
+from unilab.config import laid_over
 from unilab.envs.base import Groups
 from unilab.envs.mujoco_batch import MujocoBatchEnv
 from unilab.envs.registry import EnvConfig, make_env
@@ -104,7 +105,7 @@ def main() -> int:
     path = newest(args.run)
     policy, cfg = load_policy(path)
     meta = json.loads((path / "meta.json").read_text())  # a run that goes on may replace the checkpoint meanwhile
-    env_cfg = replace(cfg.env, env_kwargs=judged_kwargs(cfg.env.env_kwargs) | args.env_kwargs)
+    env_cfg = replace(cfg.env, env_kwargs=laid_over(judged_kwargs(cfg.env.env_kwargs), args.env_kwargs))
     grid = np.tile(command_grid(env_cfg), (STEPS, 1, 1))
     mine = play(env_cfg, policy.act, grid, args.seed)
     pushed = play(with_kwargs(env_cfg, {"pushes": PUSHES}), policy.act, grid, args.seed)

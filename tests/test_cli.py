@@ -145,10 +145,15 @@ SPECIAL = {
     "precision": (["bf16"], "bf16"),
     "learner.lr_schedule": (["cosine"], "cosine"),
     "learner.lr_final": (["0.5"], 0.5),
+    "td3.noise_schedule": (["cosine"], "cosine"),
+    "td3.noise_final": (["0.5"], 0.5),
+    "fasttd3.noise_schedule": (["linear"], "linear"),
+    "fasttd3.noise_final": (["0.5"], 0.5),
     "learner.adam_betas": (["0.5", "0.9"], (0.5, 0.9)),
     "learner.weight_decay": (["0.1"], 0.1),
     "learner.max_grad_norm": (["1.5"], 1.5),
     "learner.critic_hidden": (["7", "8"], (7, 8)),
+    "learner.privileged_encoder": (["7", "8"], (7, 8)),
     "learner.hidden": (["64", "32"], (64, 32)),
     "replay.learning_starts": (["500"], 500),
     "replay.warmup": (["policy"], "policy"),
@@ -183,6 +188,7 @@ def test_every_field_has_a_flag_that_changes_it_and_nothing_else(leaf):
     section, _, name = leaf.rpartition(".")
     algo = ["--algo", section] if section in ALGORITHMS else ["--trace"] if name.startswith("trace_") else []
     algo = ["--lr-schedule", "linear"] if name == "lr_final" else algo
+    algo += [f"--{section}.noise-schedule", "linear"] if name == "noise_final" else []
     before = parse(algo)
     flag = (name if section in cli.FLAT else leaf).replace("_", "-")
     if isinstance(get(before, leaf), bool):
@@ -294,13 +300,32 @@ def test_a_preset_is_laid_under_the_flags():
 
 
 def test_a_preset_may_name_its_env_and_nested_options_survive_the_configs_own_file(tmp_path):
-    options = {"pushes": {"speed": 0.5}, "rewards": {"slip": -0.2}}
+    options = {"pushes": {"speed": 0.25}, "rewards": {"slip": -0.2}, "history": 3}
     cfg = parse(["--preset", "quadruped", "--env-kwargs", json.dumps(options)])
     assert cfg.env.env == "unilab/QuadrupedVelocity-v0"
-    assert cfg.env.env_kwargs == options
 
     (tmp_path / "config.yaml").write_text(dump(cfg))
     assert parse(["--config", str(tmp_path / "config.yaml")]) == cfg
+
+
+def test_options_of_an_env_lie_over_those_of_the_preset_key_by_key():
+    preset = parse(["--preset", "quadruped"]).env.env_kwargs
+    options = {"pushes": {"speed": 0.25}, "rewards": {"slip": -0.2}, "history": 3}
+    both = parse(["--preset", "quadruped", "--env-kwargs", json.dumps(options)]).env.env_kwargs
+
+    assert both == preset | {
+        "pushes": {"speed": 0.25},
+        "rewards": preset["rewards"] | {"slip": -0.2},
+        "history": 3,
+    }
+    assert preset["rewards"].keys() >= {"action_rate", "yaw"}
+
+
+def test_another_env_gets_nothing_of_the_presets_env():
+    assert parse(["--preset", "quadruped", "--env", "Ant-v5"]).env.env_kwargs == {}
+    assert parse(["--preset", "quadruped", "--env", "Ant-v5", "--env-kwargs", "stagger=false"]).env.env_kwargs == {
+        "stagger": False
+    }
 
 
 def test_a_dumped_config_repeats_the_run(tmp_path):

@@ -289,9 +289,9 @@ def test_utd_means_its_decimal_text():
 
 @pytest.mark.parametrize(
     ("total", "starts", "expected"),
-    [(60_000, "auto", 1000), (5_000, "auto", 500), (60_000, 25, 25), (60_000, 0, 0)],
+    [(60_000, "auto", 5_000), (20_000, "auto", 2_000), (60_000, 25, 25), (60_000, 0, 0)],
 )
-def test_auto_learning_starts_are_a_thousand_or_a_tenth(total, starts, expected):
+def test_auto_learning_starts_are_five_thousand_or_a_tenth(total, starts, expected):
     cfg = replace(DEFAULT, total_steps=total, replay=ReplayConfig(learning_starts=starts))
 
     assert cfg.learning_starts == expected
@@ -365,6 +365,10 @@ def test_the_default_config_passes():
         (
             {"td3": TD3Config(target_noise=0.3)},
             r"target_noise=0\.3 \(of td3\) would have no effect with algo=sac",
+        ),
+        (
+            {"td3": TD3Config(noise_schedule="linear")},
+            r"noise_schedule='linear' \(of td3\) would have no effect with algo=sac",
         ),
     ],
 )

@@ -56,6 +56,10 @@ def test_a_run_ends_at_the_first_chunk_that_reaches_the_total():
         assert schedule.watermark(last) >= schedule.total_steps > schedule.watermark(last - 1)
 
 
+def test_progress_is_the_share_of_ticks_that_are_done_when_a_chunk_begins():
+    assert [BY_HAND.progress(chunk) for chunk in range(4)] == [0.0, 0.0, 1 / 3, 2 / 3]
+
+
 def test_domains_by_hand():
     assert [BY_HAND.domain(tick) for tick in (1, 2, 3)] == [(8, 18), (14, 24), (20, 30)]
     assert replace(BY_HAND, capacity=100).domain(3) == (0, 30)

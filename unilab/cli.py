@@ -16,7 +16,7 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from unilab.algos.registry import ALGORITHMS
-from unilab.config import TrainConfig, check, load_file, parse_count, parse_keywords
+from unilab.config import TrainConfig, check, laid_over, load_file, parse_count, parse_keywords
 from unilab.doctor.examine import examine
 from unilab.doctor.options import USAGE, take_options
 from unilab.errors import ConfigError, UnilabError, nearest
@@ -199,13 +199,14 @@ def parse_run(argv: list[str]) -> tuple[TrainConfig, Resume | None]:
     words, given = _canonical(argv)
     resume = _resume(words, given)
     saved = saved_config(resume) if resume else None
+    default = saved or _of_its_env(_defaults(words, given), words)
     cfg = tyro.cli(
         TrainConfig,
         args=words,
-        default=saved or _defaults(words, given),
+        default=default,
         prog="train",
         description=_DESCRIPTION,
-        registry=_registry(),
+        registry=_registry(default.env.env_kwargs),
     )
     if saved:
         cfg = dataclasses.replace(cfg, algo=given.get("algo", cfg.algo))
@@ -243,6 +244,13 @@ def _defaults(words: Sequence[str], given: Mapping[str, str]) -> TrainConfig:
     cfg = dataclasses.replace(over(base), algo=algo)
     size = given.get("size", AUTO)
     return cfg if size == AUTO else with_size(cfg, preset, size)
+
+
+def _of_its_env(cfg: TrainConfig, words: Sequence[str]) -> TrainConfig:
+    """Defaults without the options of an env that another one is asked for instead."""
+    if _given(words, "--env", cfg.env.env) == cfg.env.env:
+        return cfg
+    return dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, env_kwargs={}))
 
 
 def _given(words: Sequence[str], flag: str, default: Any) -> Any:
@@ -320,8 +328,12 @@ def _names_of(section: str) -> list[str]:
     return [field.name.replace("_", "-") for field in dataclasses.fields(value)]
 
 
-def _registry() -> ConstructorRegistry:
-    """How whole numbers and keyword arguments are read from the command line."""
+def _registry(env_kwargs: Mapping[str, Any]) -> ConstructorRegistry:
+    """How whole numbers and keyword arguments are read from the command line.
+
+    Args:
+        env_kwargs: that hold where the command line does not say otherwise, key by key.
+    """
     registry = ConstructorRegistry()
 
     @registry.primitive_rule
@@ -343,7 +355,7 @@ def _registry() -> ConstructorRegistry:
         return PrimitiveConstructorSpec(
             nargs="*",
             metavar="JSON|[KEY=VALUE ...]",
-            instance_from_str=parse_keywords,
+            instance_from_str=lambda words: laid_over(env_kwargs, parse_keywords(words)),
             is_instance=lambda value: isinstance(value, dict),
             str_from_instance=lambda value: [json.dumps(value)],
         )

@@ -127,7 +127,7 @@ class TrainConfig:
     def learning_starts(self) -> int:
         """Transitions of the prefill; "auto" is resolved here."""
         wanted = self.replay.learning_starts
-        return min(1_000, self.total_steps // 10) if wanted == "auto" else int(wanted)
+        return min(5_000, self.total_steps // 10) if wanted == "auto" else int(wanted)
 
     def schedule(self) -> Schedule:
         """The run's counts; refuses totals and sizes that cannot work."""
@@ -328,6 +328,15 @@ def parse_count(text: str) -> int:
     if number.denominator != 1:
         raise ValueError(f"{text} is not a whole number")
     return int(number)
+
+
+def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of two sources: those above win, key by key, also within mappings that both have."""
+    both = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], Mapping) and isinstance(above[key], Mapping):
+            both[key] = laid_over(below[key], above[key])
+    return both
 
 
 def parse_keywords(words: list[str]) -> dict[str, Any]:

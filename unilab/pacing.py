@@ -106,6 +106,10 @@ class Schedule:
         """Ticks until ``total_steps`` env steps, the last chunk whole."""
         return ceil((self.total_steps - self.prefill) / self.chunk_rows)
 
+    def progress(self, chunk: int) -> float:
+        """Share of the run's ticks that is done when this chunk begins, within [0, 1); 0 in the prefill."""
+        return max(0, chunk - 1) / self.total_ticks
+
     def watermark(self, tick: int) -> int:
         """W(t): rows appended once chunk t is in."""
         return self.prefill + tick * self.chunk_rows

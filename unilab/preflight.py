@@ -15,6 +15,7 @@ import torch
 
 from unilab.algos.base import PolicySpec
 from unilab.algos.compiled import Compute
+from unilab.algos.policy_module import make_sight
 from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget
 from unilab.checks.finding import warnings_of
 from unilab.checks.quick import machine_findings, size_findings
@@ -135,6 +136,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
         raise ConfigError(
             f"symmetry=True cannot work with {cfg.env.env}: it declares no mirror map (docs/envs.md); leave it out"
         )
+    make_sight(spec, cfg.learner)  # refuses an encoder where there is nothing to encode
     check_run_memory(cfg, spec)
     warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(cfg, spec)))
     if resume:

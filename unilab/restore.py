@@ -34,7 +34,7 @@ def load_policy(checkpoint: Path, *, seed: int | None = None) -> tuple[Policy, T
     """The policy of a checkpoint directory, on the CPU, and the config that it was trained with.
 
     ``policy.act({"obs": obs})`` takes raw observations [n, obs_dim] float32 and returns actions [n, action_dim] in
-    [-1, 1] per dimension, between the env's bounds.
+    [-1, 1] per dimension, between the env's bounds. With a privileged encoder it takes the env's ``critic`` group too.
 
     Args:
         checkpoint: the directory.
@@ -56,7 +56,7 @@ def restore_policy(checkpoint: Path, *, seed: int | None = None) -> Restored:
     return Restored(
         checkpoint=checkpoint,
         policy=make_policy_of(cfg, env, state, seed=seed),
-        spec=PolicySpec(algo=cfg.algo, env=env, learner=cfg.learner, algo_config=cfg.algo_config),
+        spec=_spec(cfg, env, state),
         cfg=cfg,
         version=int(state["tick"]),
         env_steps=int(state["env_steps"]),
@@ -73,7 +73,13 @@ def make_policy_of(cfg: TrainConfig, env: EnvSpec, state: Mapping[str, Any], *, 
         state: of a checkpoint.
         seed: of the noise of ``policy.explore``; None: the run's.
     """
-    spec = PolicySpec(algo=cfg.algo, env=env, learner=cfg.learner, algo_config=cfg.algo_config)
-    policy = make_policy(spec, seed=cfg.seed if seed is None else seed, index=0)
+    policy = make_policy(_spec(cfg, env, state), seed=cfg.seed if seed is None else seed, index=0)
     policy.module.load_state_dict(state["policy"])
     return policy
+
+
+def _spec(cfg: TrainConfig, env: EnvSpec, state: Mapping[str, Any]) -> PolicySpec:
+    """Of a policy that explores as the run did when it was saved."""
+    tick = int(state["tick"])
+    progress = cfg.schedule().progress(tick + 1) if tick else 0.0  # before any tick, no schedule has to be possible
+    return PolicySpec(algo=cfg.algo, env=env, learner=cfg.learner, algo_config=cfg.algo_config, progress=progress)

@@ -53,6 +53,7 @@ FIXED = frozenset(
         "env.critic_keys",
         "learner.hidden",
         "learner.critic_hidden",
+        "learner.privileged_encoder",
         "flashsac.atoms",
         "learner.norm_obs",
         "learner.norm_reward",

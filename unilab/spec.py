@@ -31,6 +31,11 @@ class EnvSpec:
     max_episode_steps: int | None = None
     mirror: Mirror | None = None  # left/right; None: the env has not declared one
 
+    @property
+    def privileged_dim(self) -> int:
+        """Width of what only critics see: the columns of the `critic` group behind as many as `obs` has."""
+        return max(0, self.critic_dim - self.obs_dim)
+
 
 @dataclass(frozen=True, slots=True)
 class ReturnStats:

@@ -25,12 +25,22 @@ LEARNER_OPTIONS = {
     "lr_final": 0.5,
 }
 FALLING = dataclasses.replace(SMALL, lr_schedule="cosine")  # lr_final means something here
+FALLS = {"noise_final": {"noise_schedule": "linear"}}  # and noise_final here
 OPTIONS = {
     "sac": {"ent_coef": 0.2, "target_entropy": -7.0, "critic_layer_norm": True},
-    "td3": {"exploration_noise": 0.3, "target_noise": 0.6, "noise_clip": 0.05, "critic_layer_norm": True},
+    "td3": {
+        "exploration_noise": 0.3,
+        "noise_schedule": "linear",
+        "noise_final": 0.5,
+        "target_noise": 0.6,
+        "noise_clip": 0.05,
+        "critic_layer_norm": True,
+    },
     "fasttd3": {
         "noise_min": 0.3,
         "noise_max": 0.8,
+        "noise_schedule": "cosine",
+        "noise_final": 0.5,
         "target_noise": 0.6,
         "noise_clip": 0.0,
         "atoms": 11,
@@ -68,6 +78,7 @@ def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
         made.observe_returns(returns(seed))
         numbers += [value.item() for value in made.update(rows).values()]
     acting.module.load_state_dict(made.policy_module.state_dict())
+    acting.at(0.3)
     obs = {"obs": minibatch().obs.numpy()}
     first, second = (acting.explore(obs, np.zeros(32, np.bool_)) for _ in range(2))
     return numbers + first.flatten().tolist() + second.flatten().tolist()
@@ -77,9 +88,10 @@ def outcome(algo: str, cfg: LearnerConfig, options) -> list[float]:
 def test_every_option_changes_something(algo, name, value):
     base = FALLING if name == "lr_final" else SMALL
     cfg = dataclasses.replace(base, **{name: value}) if name in LEARNER_OPTIONS else base
-    options = {} if name in LEARNER_OPTIONS else {name: value}
+    others = FALLS.get(name, {})
+    options = others if name in LEARNER_OPTIONS else others | {name: value}
 
-    assert outcome(algo, cfg, options) != outcome(algo, base, {})
+    assert outcome(algo, cfg, options) != outcome(algo, base, others)
 
 
 @pytest.mark.parametrize(("algo", "name"), WITHOUT)
@@ -90,10 +102,12 @@ def test_an_option_that_an_algorithm_says_it_does_not_read_changes_nothing(algo,
 
 
 def test_no_option_is_missing_from_the_tables_above():
-    # n_step is done where rows are written (tests/replay/test_n_step.py), symmetry needs an env that has one.
+    # n_step is done where rows are written (tests/replay/test_n_step.py), symmetry needs an env that has one, and
+    # privileged_encoder one with a critic group (test_privileged_encoder.py).
     assert {field.name for field in dataclasses.fields(LearnerConfig)} == LEARNER_OPTIONS.keys() | {
         "n_step",
         "symmetry",
+        "privileged_encoder",
     }
     assert ALGORITHMS.keys() == OPTIONS.keys()
     for algo, entry in ALGORITHMS.items():

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from toy_learners import ALGOS, SMALL, flat, learner, minibatch, returns, same_state
+from toy_learners import ALGOS, SMALL, env_spec, flat, learner, minibatch, returns, same_state
 
 from unilab.algos import compiled
 from unilab.algos.compiled import Compute, prepare
@@ -12,27 +12,30 @@ from unilab.algos.compiled import Compute, prepare
 CFG = dataclasses.replace(SMALL, norm_obs=True, norm_reward=True, max_grad_norm=1.0, lr_schedule="linear")
 DELAYED = dataclasses.replace(CFG, policy_delay=2)  # two graphs: with an actor step and without
 CPU = torch.device("cpu")
+CASES = [*((algo, {}) for algo in ALGOS), ("td3", {"privileged_encoder": (8, 2)})]
 compiles = pytest.mark.skipif(compiled.no_compiler(CPU) is not None, reason="there is no C++ compiler")
 
 
-def trained(algo, compute, updates=4):
-    made = learner(algo, DELAYED if algo == "sac" else CFG, compute=compute)
+def trained(algo, compute, updates=4, **changes):
+    env = env_spec(critic_dim=7 if changes else 0)
+    cfg = dataclasses.replace(DELAYED if algo == "sac" else CFG, **changes)
+    made = learner(algo, cfg, env=env, compute=compute)
     metrics = []
     for seed in range(updates):
-        rows = minibatch(seed, rows=64)
-        made.observe(rows.obs, None)
+        rows = minibatch(seed, rows=64, env=env)
+        made.observe(rows.obs, rows.critic_obs if changes else None)
         made.observe_returns(returns(seed))
         metrics.append(made.update(rows))
     return made, metrics
 
 
 @compiles
-@pytest.mark.parametrize("algo", ALGOS)
-def test_a_compiled_update_is_the_eager_one_to_rounding_and_the_same_bits_each_time(algo):
+@pytest.mark.parametrize(("algo", "changes"), CASES)
+def test_a_compiled_update_is_the_eager_one_to_rounding_and_the_same_bits_each_time(algo, changes):
     said: list[str] = []
-    one, metrics = trained(algo, Compute(compiled=True, say=said.append))
-    same, _ = trained(algo, Compute(compiled=True))
-    eager, expected = trained(algo, Compute())
+    one, metrics = trained(algo, Compute(compiled=True, say=said.append), **changes)
+    same, _ = trained(algo, Compute(compiled=True), **changes)
+    eager, expected = trained(algo, Compute(), **changes)
 
     assert said == ["compiling the update: up to 45 s the first time, then it is in a cache"]
     assert same_state(one.state_dict(), same.state_dict())

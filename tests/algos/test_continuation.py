@@ -8,6 +8,7 @@ from unilab.algos.base import LearnerConfig
 from unilab.errors import ConfigError
 
 PLAIN = LearnerConfig(hidden=(16, 16), policy_delay=2)
+ENCODED = LearnerConfig(hidden=(16, 16), policy_delay=2, norm_obs=True, privileged_encoder=(8, 3))
 NORMALISED = LearnerConfig(hidden=(16, 16), policy_delay=2, norm_obs=True, norm_reward=True)
 
 
@@ -29,8 +30,8 @@ def through_a_file(state):
 @pytest.mark.parametrize("algo", ALGOS)
 @pytest.mark.parametrize(
     ("cfg", "critic_dim"),
-    [(PLAIN, 0), (NORMALISED, 0), (NORMALISED, 4)],
-    ids=["plain", "norm", "norm-critic"],
+    [(PLAIN, 0), (NORMALISED, 0), (NORMALISED, 4), (ENCODED, 7)],
+    ids=["plain", "norm", "norm-critic", "norm-encoder"],
 )
 @pytest.mark.parametrize("half", [5, 0])
 def test_n_updates_a_reload_and_n_updates_are_2n_updates_bit_for_bit(algo, cfg, critic_dim, half):

@@ -5,16 +5,22 @@ import torch
 from toy_learners import ALGOS, SMALL, env_spec, learner, minibatch
 
 from unilab.algos.inputs import make_inputs
+from unilab.nets.actor import NormalizedActor, TanhActor
 from unilab.nets.normalizer import RunningNorm
+from unilab.nets.sight import SeesObs
 from unilab.spec import ReturnStats
 
 NORMALISED = dataclasses.replace(SMALL, norm_obs=True)
 CPU = torch.device("cpu")
 
 
+def published(norm: RunningNorm) -> NormalizedActor:
+    return NormalizedActor(norm, TanhActor(3, 2, (4,), torch.Generator()), SeesObs(3))
+
+
 def test_without_a_critic_group_the_critics_see_what_the_actor_sees():
     norm, rows = RunningNorm(3), minibatch()
-    inputs = make_inputs(env_spec(), norm, NORMALISED, device=CPU)
+    inputs = make_inputs(env_spec(), published(norm), NORMALISED, device=CPU)
 
     inputs.observe(rows.obs, None)
     seen = inputs(rows)
@@ -30,7 +36,7 @@ def test_without_a_critic_group_the_critics_see_what_the_actor_sees():
 def test_a_critic_group_has_a_normaliser_of_its_own():
     env = env_spec(critic_dim=4)
     norm, rows = RunningNorm(3), minibatch(env=env)
-    inputs = make_inputs(env, norm, NORMALISED, device=CPU)
+    inputs = make_inputs(env, published(norm), NORMALISED, device=CPU)
 
     inputs.observe(rows.obs, rows.critic_obs)
     seen = inputs(rows)
@@ -75,8 +81,9 @@ def test_without_normalisation_observing_changes_nothing(algo):
 def test_rewards_are_scaled_by_the_newest_returns_and_only_where_asked(critic_dim):
     env = env_spec(critic_dim=critic_dim)
     rows, returns = minibatch(env=env), ReturnStats(count=4, mean=0.0, m2=16.0, peak=2.0)
-    plain = make_inputs(env, RunningNorm(3), NORMALISED, device=CPU)
-    scaled = make_inputs(env, RunningNorm(3), dataclasses.replace(NORMALISED, norm_reward=True), device=CPU)
+    plain = make_inputs(env, published(RunningNorm(3)), NORMALISED, device=CPU)
+    with_scale = dataclasses.replace(NORMALISED, norm_reward=True)
+    scaled = make_inputs(env, published(RunningNorm(3)), with_scale, device=CPU)
 
     for inputs in (plain, scaled):
         inputs.rewards.update(returns)

@@ -5,6 +5,10 @@ import pytest
 import torch
 from toy_learners import ALGOS, SMALL, env_spec, learner, minibatch, policy
 
+from unilab.algos.base import PolicySpec
+from unilab.algos.registry import make_policy
+from unilab.algos.td3 import TD3Config
+
 OBS = {"obs": np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32) * 3}
 ENDED = np.zeros(8, np.bool_)
 
@@ -123,6 +127,30 @@ def test_td3_explores_with_its_own_standard_deviation_in_the_normalised_scale():
     assert noise.std() == pytest.approx(0.1, rel=0.05)
 
 
+@pytest.mark.parametrize("schedule", [{}, {"noise_schedule": "cosine", "noise_final": 0.2}])
+@pytest.mark.parametrize(("algo", "sizes"), [("td3", {}), ("fasttd3", {"noise_max": 0.05})])
+def test_noise_is_what_its_schedule_left_of_the_same_draws(algo, sizes, schedule):
+    def noise(progress: float) -> np.ndarray:
+        made = policy(algo, **sizes, **schedule)
+        made.at(progress)
+        explored = made.explore(OBS, ENDED)
+        assert np.abs(explored).max() < 1.0  # nothing is clipped
+        return (explored - made.act(OBS)).astype(np.float64)
+
+    for progress, share in ((0.25, 0.2 + 0.8 * (1 + 0.5**0.5) / 2), (0.5, 0.6), (1.0, 0.2), (7.0, 0.2)):
+        expected = noise(0.0) * (share if schedule else 1.0)
+        np.testing.assert_allclose(noise(progress), expected, atol=1e-6)
+
+
+def test_a_policy_can_be_made_for_any_moment_of_a_run():
+    spec = PolicySpec(
+        algo="td3", env=env_spec(), learner=SMALL, algo_config=TD3Config(noise_schedule="linear"), progress=1.0
+    )
+    made = make_policy(spec, seed=0, index=0)
+
+    np.testing.assert_array_equal(made.explore(OBS, ENDED), made.act(OBS))
+
+
 def sizes_of(noise) -> np.ndarray:
     """Standard deviation of each env's noise; [steps, envs, dims] in."""
     return np.asarray(noise).std(axis=(0, 2))
@@ -171,3 +199,15 @@ def test_fastsac_starts_in_the_middle_of_its_ranges_whatever_it_sees():
 
     np.testing.assert_array_equal(made.act(obs), np.zeros((4000, 1)))
     assert before_tanh.std() == pytest.approx(np.exp(-2.0), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("algo", "options", "said"),
+    [
+        ("td3", {}, "0.1"),
+        ("td3", {"noise_schedule": "linear"}, "0.1, down to 0 of it (linear)"),
+        ("fasttd3", {"noise_schedule": "cosine", "noise_final": 0.25}, "0.001 to 0.4, down to 0.25 of it (cosine)"),
+    ],
+)
+def test_the_header_says_how_exploration_noise_falls(algo, options, said):
+    assert learner(algo, **options).facts()["exploration noise"] == said

@@ -127,7 +127,7 @@ def test_the_example_is_short(cheetah):
 def test_a_policy_that_differs_is_not_written(cheetah, tmp_path, monkeypatch, capsys):
     checkpoint, _ = cheetah
     act = bundle.session
-    monkeypatch.setattr(bundle, "session", lambda content: lambda obs: act(content)(obs) + np.float32(2e-5))
+    monkeypatch.setattr(bundle, "session", lambda content: lambda inputs: act(content)(inputs) + np.float32(2e-5))
 
     assert export_main(["--checkpoint", checkpoint, "--out", str(tmp_path / "bundle")]) == 1
     assert "differs from the run's by 2" in capsys.readouterr().err

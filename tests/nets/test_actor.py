@@ -2,6 +2,7 @@ import torch
 
 from unilab.nets.actor import GaussianActor, NormalizedActor, TanhActor
 from unilab.nets.normalizer import NoNorm, RunningNorm
+from unilab.nets.sight import SeesObs
 
 OBS = torch.tensor([[0.5, -0.5, 2.0], [1.0, 0.0, -1.0]])
 
@@ -43,13 +44,13 @@ def test_a_normalized_actor_acts_on_normalised_observations():
     norm, actor = RunningNorm(3), TanhActor(3, 2, (4,), torch.Generator().manual_seed(0))
     norm.update(torch.tensor([[0.0, 1.0, 5.0], [2.0, 1.0, -5.0]]))
 
-    assert torch.equal(NormalizedActor(norm, actor)(OBS), actor(norm(OBS)))
-    assert not torch.equal(NormalizedActor(norm, actor)(OBS), actor(OBS))
+    assert torch.equal(NormalizedActor(norm, actor, SeesObs(3))(OBS), actor(norm(OBS)))
+    assert not torch.equal(NormalizedActor(norm, actor, SeesObs(3))(OBS), actor(OBS))
 
 
 def test_a_normalized_actor_without_normaliser_publishes_the_actor_alone():
     actor = TanhActor(3, 2, (4,), torch.Generator().manual_seed(0))
 
-    names = NormalizedActor(NoNorm(), actor).state_dict().keys()
+    names = NormalizedActor(NoNorm(), actor, SeesObs(3)).state_dict().keys()
 
     assert list(names) == [f"actor.{name}" for name in actor.state_dict()]

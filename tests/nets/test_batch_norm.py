@@ -117,3 +117,40 @@ def test_members_have_statistics_of_their_own():
 
 def test_one_row_is_its_own_mean():
     assert torch.equal(norm().learn(ROWS[:1]), norm().bias)
+
+
+def outlier_first() -> torch.Tensor:
+    """The worst row to see the others from: no row of N lies further than sqrt(N - 1) standard deviations."""
+    x = torch.full((512, 3), 1.0)
+    x[0] = torch.tensor([1e3, -1e4, 2.0])
+    return x
+
+
+@pytest.mark.parametrize(
+    ("x", "digits"),
+    [
+        (torch.randn(512, 3, generator=torch.Generator().manual_seed(1)) + 1e3, 1e-4),
+        (torch.randn(512, 3, generator=torch.Generator().manual_seed(2)) * 1e-2 - 10.0, 1e-4),
+        (outlier_first(), 1e-3),
+    ],
+    ids=["mean of 1e3 std", "the same, small", "the first row far from all others"],
+)
+def test_a_mean_far_from_0_costs_no_digits_of_values_statistics_and_gradients(x, digits):
+    made, rows, y = norm(width=3, momentum=0.0), x.clone().requires_grad_(), x.double().requires_grad_()
+    away = torch.randn(512, 3, generator=torch.Generator().manual_seed(3))
+    weight, bias = (p.detach()[0].double().requires_grad_() for p in (made.weight, made.bias))
+
+    ours = made.learn(rows)
+    theirs = batch_norm(y, None, None, weight, bias, training=True, eps=1e-3)
+    (ours * away).sum().backward()
+    (theirs * away.double()).sum().backward()
+
+    def close(got, wanted):
+        assert (got.double() - wanted).abs().max() <= digits * wanted.abs().max()
+
+    close(ours.detach(), theirs.detach())
+    close(made.mean[0], x.double().mean(0))
+    close(made.var[0], x.double().var(0, correction=0))
+    close(rows.grad, y.grad)
+    close(made.weight.grad[0], weight.grad)
+    close(made.bias.grad[0], bias.grad)

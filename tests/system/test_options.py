@@ -70,6 +70,8 @@ LEARNING = {
 
 OTHERS_LEARNING = {
     "td3.exploration_noise": 0.5,
+    "td3.noise_schedule": "linear",
+    "td3.noise_final": 0.5,
     "td3.target_noise": 0.9,
     "td3.noise_clip": 0.01,
     "td3.critic_layer_norm": True,
@@ -84,6 +86,8 @@ OTHERS_LEARNING = {
     "crossq.renorm_warmup": 10,
     "fasttd3.noise_min": 0.3,
     "fasttd3.noise_max": 0.8,
+    "fasttd3.noise_schedule": "cosine",
+    "fasttd3.noise_final": 0.5,
     "fasttd3.target_noise": 0.6,
     "fasttd3.noise_clip": 0.0,
     "fasttd3.atoms": 11,
@@ -103,6 +107,11 @@ OTHERS_LEARNING = {
 def base_of(algo: str) -> dict[str, Any]:
     """The toy's rewards are in the thousands: only scaled returns fit on a categorical critic's support."""
     return {"algo": algo, "learner.norm_reward": algo.startswith("fast")}
+
+
+def needed(name: str) -> dict[str, Any]:
+    """What must be set so that an option has any effect."""
+    return {f"{name.partition('.')[0]}.noise_schedule": "linear"} if name.endswith(".noise_final") else {}
 
 
 def settings(log_dir: Path, changes: dict[str, Any]) -> TrainConfig:
@@ -163,9 +172,11 @@ def test_an_option_of_learning_changes_what_is_learnt(
     tmp_path: Path, name: str, base_digests: Callable[[str], str]
 ) -> None:
     algo = name.partition(".")[0] if name in OTHERS_LEARNING else "sac"
-    summary = train(settings(tmp_path, base_of(algo) | {name: (LEARNING | OTHERS_LEARNING)[name]}))
+    base = base_of(algo) | needed(name)
+    summary = train(settings(tmp_path / "with", base | {name: (LEARNING | OTHERS_LEARNING)[name]}))
 
-    assert summary.learner_digest != base_digests(algo)
+    plain = train(settings(tmp_path / "without", base)).learner_digest if needed(name) else base_digests(algo)
+    assert summary.learner_digest != plain
 
 
 def test_critic_keys_hide_a_part_from_the_actor(tmp_path: Path) -> None:
@@ -399,7 +410,7 @@ def test_a_tracker_gets_the_scalars_too(tmp_path: Path, monkeypatch: pytest.Monk
 def test_no_option_is_without_proof() -> None:
     proven = {*LEARNING, *OTHERS_LEARNING, "env.critic_keys", "env.action_bound", "env.vec", "device", "threads"}
     proven |= {"env.backend", "on_nan", "track"}
-    proven |= {"learner.symmetry"}  # test_symmetry_runs
+    proven |= {"learner.symmetry", "learner.privileged_encoder"}  # test_symmetry_runs, test_privileged_runs
     proven |= {"learner.lr_final", "compile"}  # test_algo_options and test_compiled_runs
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.eval_episodes"}
     proven |= {"trace_ticks", "trace_cpu", "trace_mb"}

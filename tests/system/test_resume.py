@@ -97,6 +97,18 @@ def test_a_checkpoint_in_the_middle_goes_on_to_the_same_end(tmp_path: Path, name
         assert scalars(run_of(again)) == rows
 
 
+@pytest.mark.parametrize("algo", ["td3", "fasttd3"])
+def test_noise_that_falls_is_the_same_in_one_process_in_two_and_after_a_stop(tmp_path: Path, algo: str) -> None:
+    falls = {algo: dataclasses.replace(getattr(TrainConfig(), algo), noise_schedule="cosine", noise_final=0.1)}
+    case = small(tmp_path, 600, {"algo": algo, "serial": False}, save_every=200, keep=0)
+    serial = train(dataclasses.replace(case, **falls, serial=True))
+    whole = train(dataclasses.replace(case, **falls))
+    again = go_on(min((run_of(whole) / "checkpoints").glob("step_*")))
+
+    assert digests(serial) == digests(whole) == digests(again)
+    assert digests(train(dataclasses.replace(case, serial=True))) != digests(serial)
+
+
 def test_a_run_may_go_on_in_the_other_mode(tmp_path: Path) -> None:
     whole = train(small(tmp_path / "whole", 900, {}))
     half = train(small(tmp_path / "half", 600, {}))

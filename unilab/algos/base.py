@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from unilab.algos.curve import Shape
 from unilab.errors import ConfigError
+from unilab.nets.actor import NormalizedActor
 from unilab.spec import EnvSpec
 
 
@@ -27,7 +29,7 @@ class LearnerConfig:
     """Share of the online networks mixed into the targets at each update (TD3: actor update), in (0, 1]."""
     learning_rate: float = 3e-4
     """Adam step size of actor, critics and temperature."""
-    lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    lr_schedule: Shape = "constant"
     """How the learning rate falls over the updates of the run."""
     lr_final: float = 0.0
     """Learning rate at the end of the run as a share of the first, where it falls."""
@@ -43,6 +45,8 @@ class LearnerConfig:
     """Widths of the hidden layers of actor and critics."""
     critic_hidden: tuple[int, ...] = ()
     """Widths of the critics' hidden layers where they are others than the actor's."""
+    privileged_encoder: tuple[int, ...] = ()
+    """Widths of an encoder of what only the critics see, the last one of the latent that the actor gets beside obs."""
     norm_obs: bool = False
     """Normalise observations by running mean and standard deviation."""
     norm_reward: bool = False
@@ -67,6 +71,10 @@ class LearnerConfig:
         good_widths = all(width >= 1 for width in self.critic_hidden)
         _require("critic_hidden", self.critic_hidden, good_widths, "one positive width a layer, or left alone")
 
+        encoder = self.privileged_encoder
+        good_widths = all(width >= 1 for width in encoder)
+        _require("privileged_encoder", encoder, good_widths, "one positive width a layer, or left alone")
+
     @property
     def critic_widths(self) -> tuple[int, ...]:
         """Widths of the critics' hidden layers."""
@@ -86,12 +94,13 @@ class PolicySpec:
     env: EnvSpec
     learner: LearnerConfig
     algo_config: Any  # the algorithm's own config dataclass
+    progress: float = 0.0  # share of the run that is done; see ``Policy.at``
 
 
 class Policy(Protocol):
     """What a collector acts with: a CPU copy of the published networks plus its own exploration state."""
 
-    module: nn.Module
+    module: NormalizedActor
     """Everything that is published: actor and observation normaliser, parameters and buffers. The
     learner's ``policy_module`` has the same names, shapes and dtypes. Exploration state is not in it."""
 
@@ -105,6 +114,9 @@ class Policy(Protocol):
         Returns:
             [n, action_dim] float32 in [-1, 1].
         """
+
+    def at(self, progress: float) -> None:
+        """Explore from now on as when the share ``progress`` of the run's ticks is done; a function of it alone."""
 
     def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Deterministic actions, [n, action_dim] float32 in [-1, 1]."""

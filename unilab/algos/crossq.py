@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import FreshNoise, network_generator
 from unilab.algos.policies import GaussianPolicy
+from unilab.algos.policy_module import make_policy_module
 from unilab.algos.sac import actor_loss, soft_value
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
@@ -34,7 +35,6 @@ from unilab.nets.actor import NormalizedActor
 from unilab.nets.distributions import squashed_sample
 from unilab.nets.norm_actor import NormGaussianActor
 from unilab.nets.norm_critic import NormTwinCritic
-from unilab.nets.normalizer import make_norm
 from unilab.spec import EnvSpec, Minibatch
 
 
@@ -84,9 +84,10 @@ class CrossQ:
         rate: LearningRate,
     ) -> None:
         init = network_generator(seed)
-        module, self._actor = _make_actor(env, cfg, algo, init)
-        self.policy_module: nn.Module = module.to(device)
-        self.inputs = make_inputs(env, module.norm, cfg, device=device)
+        module = _make_module(env, cfg, algo, init)
+        self.policy_module = module.to(device)
+        self._actor = module.actor
+        self.inputs = make_inputs(env, module, cfg, device=device)
         self._critic = NormTwinCritic(
             self.inputs.critic_dim,
             env.action_dim,
@@ -164,14 +165,14 @@ class CrossQ:
 
 def crossq_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of CrossQ acts with; arguments as for ``make_policy``."""
-    module, _ = _make_actor(spec.env, spec.learner, spec.algo_config, network_generator(seed))
+    module = _make_module(spec.env, spec.learner, spec.algo_config, network_generator(seed))
     return GaussianPolicy(module, FreshNoise(seed, index))
 
 
-def _make_actor(
-    env: EnvSpec, cfg: LearnerConfig, algo: CrossQConfig, init: torch.Generator
-) -> tuple[NormalizedActor, NormGaussianActor]:
-    actor = NormGaussianActor(
-        env.obs_dim, env.action_dim, cfg.hidden, init, momentum=algo.norm_momentum, warmup=algo.renorm_warmup
-    )
-    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor
+def _make_module(env: EnvSpec, cfg: LearnerConfig, algo: CrossQConfig, init: torch.Generator) -> NormalizedActor:
+    def make_actor(width: int) -> NormGaussianActor:
+        return NormGaussianActor(
+            width, env.action_dim, cfg.hidden, init, momentum=algo.norm_momentum, warmup=algo.renorm_warmup
+        )
+
+    return make_policy_module(env, cfg, init, make_actor)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
@@ -35,6 +35,7 @@ from unilab.algos.categorical import (
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import FreshNoise, network_generator
 from unilab.algos.policies import GaussianPolicy
+from unilab.algos.policy_module import make_policy_module
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.algos.targets import polyak
@@ -43,7 +44,6 @@ from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor
 from unilab.nets.categorical_critic import CategoricalCritic
 from unilab.nets.distributions import squashed_sample
-from unilab.nets.normalizer import make_norm
 from unilab.nets.ranged_actor import RangedGaussianActor
 from unilab.spec import EnvSpec, Minibatch
 
@@ -101,9 +101,10 @@ class FastSAC:
         rate: LearningRate,
     ) -> None:
         init = network_generator(seed)
-        module, self._actor = _make_actor(env, cfg, algo, init)
-        self.policy_module: nn.Module = module.to(device)
-        self.inputs = make_inputs(env, module.norm, cfg, device=device)
+        module = _make_module(env, cfg, algo, init)
+        self.policy_module = module.to(device)
+        self._actor = module.actor
+        self.inputs = make_inputs(env, module, cfg, device=device)
         self._support = Support(algo.v_min, algo.v_max, algo.atoms)
         self._critic = CategoricalCritic(
             self.inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init, smooth=True
@@ -185,14 +186,12 @@ class FastSAC:
 
 def fastsac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of FastSAC acts with; arguments as for ``make_policy``."""
-    module, _ = _make_actor(spec.env, spec.learner, spec.algo_config, network_generator(seed))
+    module = _make_module(spec.env, spec.learner, spec.algo_config, network_generator(seed))
     return GaussianPolicy(module, FreshNoise(seed, index))
 
 
-def _make_actor(
-    env: EnvSpec, cfg: LearnerConfig, algo: FastSACConfig, init: torch.Generator
-) -> tuple[NormalizedActor, RangedGaussianActor]:
-    actor = RangedGaussianActor(
-        env.obs_dim, env.action_dim, cfg.hidden, init, log_std=(algo.log_std_min, algo.log_std_max)
+def _make_module(env: EnvSpec, cfg: LearnerConfig, algo: FastSACConfig, init: torch.Generator) -> NormalizedActor:
+    log_std = (algo.log_std_min, algo.log_std_max)
+    return make_policy_module(
+        env, cfg, init, lambda width: RangedGaussianActor(width, env.action_dim, cfg.hidden, init, log_std=log_std)
     )
-    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor

@@ -27,16 +27,17 @@ from unilab.algos.categorical import (
     lower_mean,
     project,
 )
+from unilab.algos.curve import Shape, check_noise_curve, noise_words
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import ScaledNoise, network_generator
 from unilab.algos.policies import NoisyPolicy
+from unilab.algos.policy_module import make_policy_module
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.algos.targets import polyak, smaller, smoothed_action
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor, TanhActor
 from unilab.nets.categorical_critic import CategoricalCritic
-from unilab.nets.normalizer import make_norm
 from unilab.spec import EnvSpec, Minibatch
 
 _FIRST_ACTIONS = 0.01  # standard deviation of the actor's last weights: the first actions are near 0
@@ -50,6 +51,10 @@ class FastTD3Config:
     """Smallest standard deviation of an env's exploration noise."""
     noise_max: float = 0.4
     """Largest one; each env draws its own for every episode, uniformly between the two."""
+    noise_schedule: Shape = "constant"
+    """How both fall over the env steps of the run, from the end of the prefill."""
+    noise_final: float = 0.0
+    """Exploration noise at the end of the run as a share of the first, where it falls."""
     target_noise: float = 0.001
     """Standard deviation of the noise that smooths target actions."""
     noise_clip: float = 0.5
@@ -68,6 +73,7 @@ class FastTD3Config:
                 raise ConfigError(f"fasttd3.{name}={value!r} cannot work; it must be 0 or more")
         if not self.noise_min <= self.noise_max < math.inf:
             raise ConfigError(f"fasttd3.noise_max={self.noise_max!r} must be noise_min={self.noise_min!r} or more")
+        check_noise_curve("fasttd3", self.noise_schedule, self.noise_final, self.noise_max)
         check_support("fasttd3", self.v_min, self.v_max, self.atoms)
 
 
@@ -96,9 +102,10 @@ class FastTD3:
         rate: LearningRate,
     ) -> None:
         init = network_generator(seed)
-        module, self._actor = _make_actor(env, cfg, init)
-        self.policy_module: nn.Module = module.to(device)
-        self.inputs = make_inputs(env, module.norm, cfg, device=device)
+        module = _make_module(env, cfg, init)
+        self.policy_module = module.to(device)
+        self._actor = module.actor
+        self.inputs = make_inputs(env, module, cfg, device=device)
         self._support = Support(algo.v_min, algo.v_max, algo.atoms)
         self._critic = CategoricalCritic(
             self.inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init, smooth=False
@@ -128,9 +135,10 @@ class FastTD3:
     def facts(self) -> dict[str, str]:
         """Resolved values for the header; see ``Rule``."""
         algo = self._algo
+        falls = noise_words(algo.noise_schedule, algo.noise_final)
         return {
             "atoms": f"{algo.atoms} in [{algo.v_min:g}, {algo.v_max:g}]",
-            "exploration noise": f"{algo.noise_min:g} to {algo.noise_max:g}",
+            "exploration noise": f"{algo.noise_min:g} to {algo.noise_max:g}{falls}",
         }
 
     def parts(self) -> dict[str, Part]:
@@ -166,16 +174,20 @@ class FastTD3:
 
 def fasttd3_policy(spec: PolicySpec, *, seed: int, index: int) -> NoisyPolicy:
     """What a collector of FastTD3 acts with; arguments as for ``make_policy``."""
-    module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+    module = _make_module(spec.env, spec.learner, network_generator(seed))
     algo = spec.algo_config
-    return NoisyPolicy(module, ScaledNoise(seed, index, low=algo.noise_min, high=algo.noise_max))
+    noise = ScaledNoise(seed, index, low=algo.noise_min, high=algo.noise_max)
+    return NoisyPolicy(module, noise, schedule=algo.noise_schedule, final=algo.noise_final)
 
 
-def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, TanhActor]:
-    actor = TanhActor(env.obs_dim, env.action_dim, cfg.hidden, init)
-    last = actor.net[-1]
-    assert isinstance(last, nn.Linear)
-    with torch.no_grad():
-        last.weight.normal_(0.0, _FIRST_ACTIONS, generator=init)
-        last.bias.zero_()
-    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor
+def _make_module(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> NormalizedActor:
+    def make_actor(width: int) -> TanhActor:
+        actor = TanhActor(width, env.action_dim, cfg.hidden, init)
+        last = actor.net[-1]
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():
+            last.weight.normal_(0.0, _FIRST_ACTIONS, generator=init)
+            last.bias.zero_()
+        return actor
+
+    return make_policy_module(env, cfg, init, make_actor)

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
@@ -31,6 +31,7 @@ from unilab.algos.held_noise import HeldNoise
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import network_generator
 from unilab.algos.policies import GaussianPolicy
+from unilab.algos.policy_module import make_policy_module
 from unilab.algos.sac import actor_loss
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
@@ -39,7 +40,6 @@ from unilab.algos.temperature import make_temperature, parse_ent_coef
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor
 from unilab.nets.distributions import squashed_sample
-from unilab.nets.normalizer import make_norm
 from unilab.nets.unit_body import project as project_lengths
 from unilab.nets.unit_nets import UnitActor, UnitTwinCritic
 from unilab.spec import EnvSpec, Minibatch
@@ -102,9 +102,10 @@ class FlashSAC:
         rate: LearningRate,
     ) -> None:
         init = network_generator(seed)
-        module, self._actor = _make_actor(env, cfg, init)
-        self.policy_module: nn.Module = module.to(device)
-        self.inputs = make_inputs(env, module.norm, cfg, device=device)
+        module = _make_module(env, cfg, init)
+        self.policy_module = module.to(device)
+        self._actor = module.actor
+        self.inputs = make_inputs(env, module, cfg, device=device)
         self._critic = UnitTwinCritic(self.inputs.critic_dim, env.action_dim, cfg.critic_widths, algo.atoms, init).to(
             device
         )
@@ -160,8 +161,7 @@ class FlashSAC:
         }
 
     def _update_actor(self, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
-        both = self._actor.learn(torch.cat((inputs.obs, inputs.next_obs)))
-        mean, log_std = (part[: len(noise)] for part in both)
+        mean, log_std = self._actor.learn(torch.cat((inputs.obs, inputs.next_obs)), slice(len(noise)))
         action, log_prob = squashed_sample(mean, log_std, noise)
         q = self._values(self._critic(inputs.critic_obs, action))
         loss = actor_loss(q, log_prob, self._temperature.alpha())
@@ -175,11 +175,11 @@ class FlashSAC:
             next_action, log_prob = squashed_sample(mean, log_std, noise)
             obs = torch.cat((inputs.critic_obs, inputs.next_critic_obs))
             action = torch.cat((batch.action, next_action))
-            following = self._target_critic.learn(obs, action)[:, len(noise) :].softmax(-1)
+            following = self._target_critic.learn(obs, action, slice(len(noise), None)).softmax(-1)
             discount = (batch.terminated == 0) * batch.discount(self._cfg.gamma)
             reward = soft_reward(inputs.reward, discount, log_prob, alpha)
             target = project(lower_mean(following, self._support), reward, discount, self._support)
-        logits = self._critic.learn(obs, action)[:, : len(noise)]
+        logits = self._critic.learn(obs, action, slice(len(noise)))
         loss = cross_entropy(logits, target).mean()
         self._critic_optimizer.descend(loss)
         project_lengths(self._critic)
@@ -199,11 +199,10 @@ def gaussian_entropy(std: float, dims: int) -> float:
 
 def flashsac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of FlashSAC acts with; arguments as for ``make_policy``."""
-    module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+    module = _make_module(spec.env, spec.learner, network_generator(seed))
     noise = HeldNoise(seed, index, longest=spec.algo_config.noise_steps, action_dim=spec.env.action_dim)
     return GaussianPolicy(module, noise)
 
 
-def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, UnitActor]:
-    actor = UnitActor(env.obs_dim, env.action_dim, cfg.hidden, init)
-    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor
+def _make_module(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> NormalizedActor:
+    return make_policy_module(env, cfg, init, lambda width: UnitActor(width, env.action_dim, cfg.hidden, init))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from unilab.algos.base import LearnerConfig
+from unilab.nets.actor import NormalizedActor
 from unilab.nets.normalizer import NoNorm, RunningNorm, make_norm
 from unilab.nets.reward_scale import NoRewardScale, RewardScale
 from unilab.spec import EnvSpec, Minibatch
@@ -23,8 +24,8 @@ Scale = RewardScale | NoRewardScale
 class Inputs:
     """Normalised columns of one minibatch, float32."""
 
-    obs: Tensor  # [B, obs_dim]
-    next_obs: Tensor  # [B, obs_dim]
+    obs: Tensor  # [B, sight.dim], what the actor sees
+    next_obs: Tensor  # [B, sight.dim]
     critic_obs: Tensor  # [B, critic_dim or obs_dim]
     next_critic_obs: Tensor  # [B, critic_dim or obs_dim]
     reward: Tensor  # [B]
@@ -57,9 +58,10 @@ class SharedInputs:
 class PrivilegedInputs:
     """The critics see the env's critic group, through a normaliser that stays with the learner."""
 
-    def __init__(self, env: EnvSpec, norm: Norm, critic_norm: Norm, scale: Scale) -> None:
+    def __init__(self, env: EnvSpec, module: NormalizedActor, critic_norm: Norm, scale: Scale) -> None:
         self.critic_dim = env.critic_dim
-        self._norm = norm
+        self._norm = module.norm
+        self._sight = module.sight
         self._critic_norm = critic_norm
         self.rewards = scale
         self.parts: dict[str, nn.Module] = {"critic_norm": critic_norm} | _stateful(reward_scale=scale)
@@ -67,8 +69,8 @@ class PrivilegedInputs:
     def __call__(self, batch: Minibatch) -> Inputs:
         """Normalise each column once."""
         return Inputs(
-            self._norm(batch.obs),
-            self._norm(batch.next_obs),
+            self._norm(self._sight(batch.obs, batch.critic_obs)),
+            self._norm(self._sight(batch.next_obs, batch.next_critic_obs)),
             self._critic_norm(batch.critic_obs),
             self._critic_norm(batch.next_critic_obs),
             self.rewards(batch.reward),
@@ -82,18 +84,18 @@ class PrivilegedInputs:
     def observe(self, obs: Tensor, critic_obs: Tensor | None) -> None:
         """Feed new rows to both normalisers, each exactly once."""
         assert critic_obs is not None, "the env has a critic group, its rows must come along"
-        self._norm.update(obs)
+        self._norm.update(self._sight(obs, critic_obs))
         self._critic_norm.update(critic_obs)
 
 
 def make_inputs(
-    env: EnvSpec, norm: Norm, cfg: LearnerConfig, *, device: torch.device
+    env: EnvSpec, module: NormalizedActor, cfg: LearnerConfig, *, device: torch.device
 ) -> SharedInputs | PrivilegedInputs:
-    """Choose by whether the env has a critic group; ``norm`` is the one published with the actor."""
+    """Choose by whether the env has a critic group; ``module`` is what is published, with its normaliser."""
     scale = (RewardScale() if cfg.norm_reward else NoRewardScale()).to(device)
     if not env.critic_dim:
-        return SharedInputs(env, norm, scale)
-    return PrivilegedInputs(env, norm, make_norm(env.critic_dim, enabled=cfg.norm_obs).to(device), scale)
+        return SharedInputs(env, module.norm, scale)
+    return PrivilegedInputs(env, module, make_norm(env.critic_dim, enabled=cfg.norm_obs).to(device), scale)
 
 
 def _stateful(**modules: nn.Module) -> dict[str, nn.Module]:

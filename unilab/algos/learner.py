@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unilab.algos.base import LearnerConfig
 from unilab.algos.compiled import Compute, prepare
@@ -14,13 +14,14 @@ from unilab.algos.inputs import PrivilegedInputs, SharedInputs
 from unilab.algos.noise import learner_generator
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.nets.actor import NormalizedActor
 from unilab.spec import Minibatch, ReturnStats
 
 
 class Rule(Protocol):
     """An algorithm: its networks and optimisers, and how one minibatch changes them."""
 
-    policy_module: nn.Module
+    policy_module: NormalizedActor
     """What is published to the collectors; see ``Policy.module``."""
     inputs: SharedInputs | PrivilegedInputs
     """From raw rows to what the networks see."""
@@ -97,6 +98,7 @@ class Learner:
             "gamma": f"{cfg.gamma:g}",
             "lr": f"{cfg.learning_rate:g}",
             "policy delay": str(cfg.policy_delay),
+            **({"privileged encoder": "x".join(map(str, encoder))} if (encoder := cfg.privileged_encoder) else {}),
             **self._rule.facts(),
         }
 

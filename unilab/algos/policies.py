@@ -8,8 +8,9 @@ from typing import Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from unilab.algos.curve import Shape, share_left
 from unilab.nets.actor import NormalizedActor
 from unilab.nets.distributions import squashed_action
 
@@ -44,7 +45,8 @@ class GaussianPolicy:
     """
 
     def __init__(self, module: NormalizedActor, noise: Noise) -> None:
-        self.module: nn.Module = module
+        self.module = module
+        self._sight = module.sight
         self._norm = module.norm
         self._actor = module.actor
         self._noise = noise
@@ -52,14 +54,17 @@ class GaussianPolicy:
     @torch.inference_mode()
     def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Sampled actions; see ``Policy``."""
-        mean, log_std = self._actor(self._norm(torch.from_numpy(obs["obs"])))
+        mean, log_std = self._actor(self._norm(self._sight.of_groups(obs)))
         action: NDArray[np.float32] = squashed_action(mean, log_std, self._noise.draw(mean, ended)).numpy()
         return action
+
+    def at(self, progress: float) -> None:
+        """Nothing: how much it explores is the actor's own."""
 
     @torch.inference_mode()
     def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Actions at the mean; see ``Policy``."""
-        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
+        action: NDArray[np.float32] = self.module(self._sight.of_groups(obs)).numpy()
         return action
 
     def explore_state(self) -> dict[str, Tensor]:
@@ -77,23 +82,33 @@ class NoisyPolicy:
     Args:
         module: normaliser and actor.
         noise: what is added.
+        schedule: how its size falls over the run.
+        final: its size at the end of the run, as a share of the first.
     """
 
-    def __init__(self, module: NormalizedActor, noise: Noise) -> None:
-        self.module: nn.Module = module
+    def __init__(self, module: NormalizedActor, noise: Noise, *, schedule: Shape, final: float) -> None:
+        self.module = module
+        self._sight = module.sight
         self._noise = noise
+        self._schedule, self._final = schedule, final
+        self._share = 1.0
 
     @torch.inference_mode()
     def explore(self, obs: Mapping[str, NDArray[np.float32]], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Noisy actions; see ``Policy``."""
-        action = self.module(torch.from_numpy(obs["obs"]))
-        noisy: NDArray[np.float32] = action.add_(self._noise.draw(action, ended)).clamp_(-1.0, 1.0).numpy()
+        action = self.module(self._sight.of_groups(obs))
+        noise = self._noise.draw(action, ended)
+        noisy: NDArray[np.float32] = action.add_(noise, alpha=self._share).clamp_(-1.0, 1.0).numpy()
         return noisy
+
+    def at(self, progress: float) -> None:
+        """Scale the noise for this share of the run; see ``Policy``."""
+        self._share = share_left(self._schedule, self._final, progress)
 
     @torch.inference_mode()
     def act(self, obs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Actions without noise; see ``Policy``."""
-        action: NDArray[np.float32] = self.module(torch.from_numpy(obs["obs"])).numpy()
+        action: NDArray[np.float32] = self.module(self._sight.of_groups(obs)).numpy()
         return action
 
     def explore_state(self) -> dict[str, Tensor]:

@@ -90,7 +90,9 @@ def make_policy(spec: PolicySpec, *, seed: int, index: int) -> Policy:
     Raises:
         ConfigError: no such algorithm, or another algorithm's config.
     """
-    return _checked(spec.algo, spec.algo_config).policy(spec, seed=seed, index=index)
+    policy = _checked(spec.algo, spec.algo_config).policy(spec, seed=seed, index=index)
+    policy.at(spec.progress)
+    return policy
 
 
 def _checked(algo: str, algo_config: Any) -> Algorithm:

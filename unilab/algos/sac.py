@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import FreshNoise, network_generator
 from unilab.algos.policies import GaussianPolicy
+from unilab.algos.policy_module import make_policy_module
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.algos.targets import polyak, smaller, td_target, twin_loss
@@ -32,7 +33,6 @@ from unilab.algos.temperature import check_temperature, make_temperature
 from unilab.nets.actor import GaussianActor, NormalizedActor
 from unilab.nets.critic import TwinCritic
 from unilab.nets.distributions import squashed_sample
-from unilab.nets.normalizer import make_norm
 from unilab.spec import EnvSpec, Minibatch
 
 
@@ -76,9 +76,10 @@ class SAC:
         rate: LearningRate,
     ) -> None:
         init = network_generator(seed)
-        module, self._actor = _make_actor(env, cfg, init)
-        self.policy_module: nn.Module = module.to(device)
-        self.inputs = make_inputs(env, module.norm, cfg, device=device)
+        module = _make_module(env, cfg, init)
+        self.policy_module = module.to(device)
+        self._actor = module.actor
+        self.inputs = make_inputs(env, module, cfg, device=device)
         self._critic = TwinCritic(
             self.inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
@@ -168,10 +169,9 @@ def actor_loss(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
 
 def sac_policy(spec: PolicySpec, *, seed: int, index: int) -> GaussianPolicy:
     """What a collector of SAC acts with; arguments as for ``make_policy``."""
-    module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
+    module = _make_module(spec.env, spec.learner, network_generator(seed))
     return GaussianPolicy(module, FreshNoise(seed, index))
 
 
-def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, GaussianActor]:
-    actor = GaussianActor(env.obs_dim, env.action_dim, cfg.hidden, init)
-    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor
+def _make_module(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> NormalizedActor:
+    return make_policy_module(env, cfg, init, lambda width: GaussianActor(width, env.action_dim, cfg.hidden, init))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from unilab.algos.base import LearnerConfig
+from unilab.algos.curve import share_left
 
 
 class LearningRate:
@@ -38,14 +37,5 @@ class LearningRate:
 
 
 def scheduled_rate(cfg: LearnerConfig, progress: float) -> float:
-    """The learning rate when the share ``progress`` of a run's updates is done; held once all are.
-
-    Source of the cosine: Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts.
-    """
-    done = min(max(progress, 0.0), 1.0)
-    left = {
-        "constant": 1.0,
-        "linear": 1.0 - done,
-        "cosine": 0.5 * (1.0 + math.cos(math.pi * done)),
-    }[cfg.lr_schedule]
-    return cfg.learning_rate * (cfg.lr_final + (1.0 - cfg.lr_final) * left)
+    """The learning rate when the share ``progress`` of a run's updates is done; held once all are."""
+    return cfg.learning_rate * share_left(cfg.lr_schedule, cfg.lr_final, progress)

@@ -12,20 +12,21 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
+from unilab.algos.curve import Shape, check_noise_curve, noise_words
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import FreshNoise, network_generator
 from unilab.algos.policies import NoisyPolicy
+from unilab.algos.policy_module import make_policy_module
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
 from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor, TanhActor
 from unilab.nets.critic import TwinCritic
-from unilab.nets.normalizer import make_norm
 from unilab.spec import EnvSpec, Minibatch
 
 
@@ -35,6 +36,10 @@ class TD3Config:
 
     exploration_noise: float = 0.1
     """Standard deviation of the noise added to actions while collecting."""
+    noise_schedule: Shape = "constant"
+    """How that noise falls over the env steps of the run, from the end of the prefill."""
+    noise_final: float = 0.0
+    """That noise at the end of the run as a share of the first, where it falls."""
     target_noise: float = 0.2
     """Standard deviation of the noise that smooths target actions."""
     noise_clip: float = 0.5
@@ -47,6 +52,7 @@ class TD3Config:
             value = getattr(self, name)
             if not 0.0 <= value < math.inf:
                 raise ConfigError(f"td3.{name}={value!r} cannot work; it must be 0 or more")
+        check_noise_curve("td3", self.noise_schedule, self.noise_final, self.exploration_noise)
 
 
 class TD3:
@@ -74,9 +80,10 @@ class TD3:
         rate: LearningRate,
     ) -> None:
         init = network_generator(seed)
-        module, self._actor = _make_actor(env, cfg, init)
-        self.policy_module: nn.Module = module.to(device)
-        self.inputs = make_inputs(env, module.norm, cfg, device=device)
+        module = _make_module(env, cfg, init)
+        self.policy_module = module.to(device)
+        self._actor = module.actor
+        self.inputs = make_inputs(env, module, cfg, device=device)
         self._critic = TwinCritic(
             self.inputs.critic_dim, env.action_dim, cfg.critic_widths, init, layer_norm=algo.critic_layer_norm
         ).to(device)
@@ -106,9 +113,9 @@ class TD3:
 
     def facts(self) -> dict[str, str]:
         """Resolved values for the header; see ``Rule``."""
-        return {
-            "exploration noise": f"{self._algo.exploration_noise:g}",
-        }
+        algo = self._algo
+        falls = noise_words(algo.noise_schedule, algo.noise_final)
+        return {"exploration noise": f"{algo.exploration_noise:g}{falls}"}
 
     def parts(self) -> dict[str, Part]:
         """All that decides future updates; see ``Rule``."""
@@ -142,10 +149,11 @@ class TD3:
 
 def td3_policy(spec: PolicySpec, *, seed: int, index: int) -> NoisyPolicy:
     """What a collector of TD3 acts with; arguments as for ``make_policy``."""
-    module, _ = _make_actor(spec.env, spec.learner, network_generator(seed))
-    return NoisyPolicy(module, FreshNoise(seed, index, scale=spec.algo_config.exploration_noise))
+    module = _make_module(spec.env, spec.learner, network_generator(seed))
+    algo = spec.algo_config
+    noise = FreshNoise(seed, index, scale=algo.exploration_noise)
+    return NoisyPolicy(module, noise, schedule=algo.noise_schedule, final=algo.noise_final)
 
 
-def _make_actor(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> tuple[NormalizedActor, TanhActor]:
-    actor = TanhActor(env.obs_dim, env.action_dim, cfg.hidden, init)
-    return NormalizedActor(make_norm(env.obs_dim, enabled=cfg.norm_obs), actor), actor
+def _make_module(env: EnvSpec, cfg: LearnerConfig, init: torch.Generator) -> NormalizedActor:
+    return make_policy_module(env, cfg, init, lambda width: TanhActor(width, env.action_dim, cfg.hidden, init))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict
 from numpy.typing import NDArray
 
 from unilab.config import TrainConfig
@@ -18,6 +18,7 @@ from unilab.envs.gymnasium_spaces import ActionScale, ObsLayout, Part
 from unilab.errors import ConfigError, EnvError, NonFinite, nearest
 from unilab.preflight import look_at_env
 from unilab.restore import make_policy_of
+from unilab.spec import EnvSpec
 from unilab.watchdog import raising_deadline
 
 
@@ -40,14 +41,17 @@ class Acting:
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise ConfigError(f"these networks do not fit {cfg.env.env}: {reason}") from error
-        self._layout, self._scale = _spaces(cfg, self.spec.obs_dim, self.spec.action_low, self.spec.action_high)
-        self._parts = [part for part in self._layout.parts if part.columns.stop <= self._layout.obs_dim]
+        encodes = bool(cfg.learner.privileged_encoder)
+        self._layout, self._scale = _spaces(cfg, self.spec, encodes)
+        self._width = self._layout.width if encodes else self.spec.obs_dim
+        self._parts = [part for part in self._layout.parts if part.columns.stop <= self._width]
 
     def predict(self, obs: Any, ended: Any, *, deterministic: bool) -> NDArray[Any]:
         """The action for one observation, or the actions [n, ...] for a batch.
 
         Args:
-            obs: of the env's observation space, or n of them; keys that only critics see may be missing.
+            obs: of the env's observation space, or n of them; keys that only critics see may be missing, unless the
+                policy encodes them. Of a native task with an encoder: its groups, ``obs`` and ``critic``.
             ended: envs [n] whose episode has just begun; None: none has.
             deterministic: without exploration.
 
@@ -59,14 +63,14 @@ class Acting:
         if not all_finite(rows):
             column = int(np.argwhere(~np.isfinite(rows))[0][1])
             raise NonFinite(f"observation[{column}] is a NaN or an infinity")
-        groups = {"obs": rows}
+        groups = _groups(rows, self.spec)
         begun = np.zeros(len(rows), np.bool_) if ended is None else np.asarray(ended, np.bool_).reshape(len(rows))
         normal = self.policy.act(groups) if deterministic else self.policy.explore(groups, begun)
         action = self._scale(normal, 0, 0)
         return action[0] if single else action
 
     def _rows(self, obs: Any) -> tuple[NDArray[np.float32], bool]:
-        """Observations as [n, obs_dim], and whether it was a single one."""
+        """Observations as [n, columns that the policy needs], and whether it was a single one."""
         values = [(part, _value(obs, part)) for part in self._parts]
         lead = {_lead(part, value) for part, value in values}
         if len(lead) > 1:
@@ -75,7 +79,13 @@ class Acting:
         rows = self._layout.empty(1 if single else lead.pop()[0])
         for part, value in values:
             rows[:, part.columns] = value.reshape(len(rows), -1)
-        return to_float32(np.ascontiguousarray(rows[:, : self._layout.obs_dim])), single
+        return to_float32(np.ascontiguousarray(rows[:, : self._width])), single
+
+
+def _groups(rows: NDArray[np.float32], spec: EnvSpec) -> dict[str, NDArray[np.float32]]:
+    """Rows as observation groups; the last ``critic_dim`` columns are the critic group, where there are so many."""
+    obs = np.ascontiguousarray(rows[:, : spec.obs_dim])
+    return {"obs": obs} if rows.shape[1] == spec.obs_dim else {"obs": obs, "critic": rows[:, -spec.critic_dim :]}
 
 
 def _value(obs: Any, part: Part) -> NDArray[Any]:
@@ -97,14 +107,14 @@ def _lead(part: Part, value: NDArray[Any]) -> tuple[int, ...]:
     return lead
 
 
-def _spaces(
-    cfg: TrainConfig, obs_dim: int, low: tuple[float, ...], high: tuple[float, ...]
-) -> tuple[ObsLayout, ActionScale]:
+def _spaces(cfg: TrainConfig, spec: EnvSpec, encodes: bool) -> tuple[ObsLayout, ActionScale]:
     """How observations are laid out and actions scaled; Gymnasium's envs have shapes of their own, ours are flat."""
     env = cfg.env
     if choose(env).name != "gymnasium":
-        bounds = Box(np.array(low, np.float32), np.array(high, np.float32), dtype=np.float32)
-        return ObsLayout(env.env, Box(-np.inf, np.inf, (obs_dim,))), ActionScale(env.env, bounds)
+        low, high = (np.array(bound, np.float32) for bound in (spec.action_low, spec.action_high))
+        seen, known = (Box(-np.inf, np.inf, (dim,)) for dim in (spec.obs_dim, spec.critic_dim))
+        space = Dict({"obs": seen, "critic": known}, sort_keys=False) if encodes else seen
+        return ObsLayout(env.env, space), ActionScale(env.env, Box(low, high, dtype=np.float32))
     with closing_env(make_one(env)) as made:
         layout = ObsLayout(env.env, made.observation_space, env.critic_keys)
         return layout, ActionScale(env.env, made.action_space, env.action_bound)

@@ -31,7 +31,7 @@ class EnvConfig:
     function that makes an env; `unilab/Toy-v0` is built in."""
 
     env_kwargs: dict[str, Any] = field(default_factory=dict)
-    """Keyword arguments of the env's constructor."""
+    """Keyword arguments of the env's constructor; those of a preset hold where none of that name is given."""
 
     backend: Literal["auto", "mujoco", "gymnasium", "envpool"] = "auto"
     """mujoco: unilab's native tasks, batched. gymnasium: any Gymnasium id. envpool: any id of that package, if it is

@@ -20,7 +20,7 @@ from unilab.export.deployed import Deployed
 from unilab.export.metadata import describe
 from unilab.export.onnx_file import require_onnx, session, to_onnx
 from unilab.export.options import ExportOptions
-from unilab.export.parity import OBSERVATIONS, check_parity, observations
+from unilab.export.parity import OBSERVATIONS, check_parity, input_widths, observations
 from unilab.export.robot import Robot, robot_of
 from unilab.restore import Restored, restore_policy
 from unilab.rundir import strict_json
@@ -46,8 +46,9 @@ def export(options: ExportOptions) -> int:
     files, worst = make_bundle(restored)
     write_bundle(options.out, files)
     env = restored.spec.env
+    inputs = " and ".join(f"{name} [{width}]" for name, width in input_widths(restored).items())
     sys.stdout.write(
-        f"{options.out}: policy of {checkpoint}, obs [{env.obs_dim}] to action [{env.action_dim}] in env units; "
+        f"{options.out}: policy of {checkpoint}, {inputs} to action [{env.action_dim}] in env units; "
         f"differs by {worst:.2g} of half of an action's range from the run's own on {OBSERVATIONS} observations\n"
     )
     return 0
@@ -61,13 +62,17 @@ def make_bundle(restored: Restored) -> tuple[dict[str, bytes], float]:
     """
     env = restored.spec.env
     robot, rate_hz = robot_of(restored.cfg.env, env)
-    files = _model_file(robot) if robot and robot.parts is not None else {}
-    example = "run_policy.py" if files else "run_once.py"
+    inputs = input_widths(restored)
+    simulates = robot and robot.simulates and len(inputs) == 1  # plain MuJoCo gives no privileged vector
+    files = _model_file(robot) if robot and simulates else {}
+    example = _HERE / ("run_policy.py" if files else "run_once.py")
+    if robot and robot.deployment and files:
+        example = robot.deployment.script
     about = strict_json(describe(restored, robot, rate_hz, next(iter(files), None)))
-    content = to_onnx(Deployed(restored.policy.module, env), env.obs_dim, about)
+    content = to_onnx(Deployed(restored.policy.module, env), inputs, about)
     worst = check_parity(session(content), restored, observations(restored))
     text = json.dumps(about, indent=2, allow_nan=False) + "\n"
-    files |= {POLICY: content, METADATA: text.encode(), EXAMPLE: (_HERE / example).read_bytes()}
+    files |= {POLICY: content, METADATA: text.encode(), EXAMPLE: example.read_bytes()}
     return files, worst
 
 

@@ -30,9 +30,16 @@ class Deployed(nn.Module):
         self.register_buffer("high", torch.tensor(env.action_high, dtype=torch.float64))
         self.eval()
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """[B, obs_dim] float32, as the env gives it, to [B, action_dim] float32 in env units, between the bounds."""
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Raw inputs as the env gives them to actions in env units, between the bounds.
+
+        Args:
+            inputs: obs [B, obs_dim] float32 and, where there is an encoder, the privileged vector [B, privileged_dim].
+
+        Returns:
+            [B, action_dim] float32.
+        """
         # Weights of the two ends, in float64: exact at both, and no overflow.
-        t = (self.module(obs).double() + 1.0) * 0.5
+        t = (self.module(torch.cat(inputs, dim=-1)).double() + 1.0) * 0.5
         scaled = (self.low * (1.0 - t) + self.high * t).float()
         return torch.clamp(scaled, self.low.float(), self.high.float())

@@ -44,6 +44,7 @@ def describe(restored: Restored, robot: Robot | None, rate_hz: float | None, mod
             "keys": list(env.obs_keys),
             "parts": None if parts is None else [dataclasses.asdict(part) for part in parts],
         },
+        "privileged": _privileged(restored),
         "action": {
             "name": "action",
             "dim": env.action_dim,
@@ -54,8 +55,24 @@ def describe(restored: Restored, robot: Robot | None, rate_hz: float | None, mod
         "control": {"rate_hz": rate_hz, "frame_skip": robot.frame_skip if robot else None},
         "joints": _joints(robot.model) if robot else None,
         "actuators": _actuators(robot.model) if robot else None,
-        "nominal_pose": _pose(robot.model) if robot else None,
+        "nominal_pose": _pose(robot) if robot else None,
+        "robot": dict(robot.deployment.facts) if robot and robot.deployment else None,
         "model": {"file": model_file, "timestep_s": robot.model.opt.timestep} if robot and model_file else None,
+    }
+
+
+def _privileged(restored: Restored) -> dict[str, Any] | None:
+    """The second input of a policy that encodes what only critics see; None: there is none."""
+    cfg, env = restored.cfg.learner, restored.spec.env
+    if not cfg.privileged_encoder:
+        return None
+    return {
+        "name": "privileged",
+        "dim": env.privileged_dim,
+        "dtype": "float32",
+        "normalised_inside": cfg.norm_obs,
+        "keys": list(env.critic_keys),
+        "latent": cfg.privileged_encoder[-1],
     }
 
 
@@ -85,7 +102,10 @@ def _actuators(model: mujoco.MjModel) -> list[dict[str, Any]]:
     ]
 
 
-def _pose(model: mujoco.MjModel) -> dict[str, Any]:
-    """The model's own: its first keyframe, or where it has none the state that its file describes."""
+def _pose(robot: Robot) -> dict[str, Any]:
+    """The task's, or the model's own: its first keyframe, or where it has none the state that its file describes."""
+    if robot.deployment:
+        return {"qpos": robot.deployment.qpos.tolist(), "keyframe": None}
+    model = robot.model
     qpos = model.key_qpos[0] if model.nkey else model.qpos0
     return {"qpos": np.asarray(qpos).tolist(), "keyframe": model.key(0).name if model.nkey else None}

@@ -23,6 +23,9 @@ OPSET = 23
 KEY = "unilab"
 """Of the model's own metadata: the content of ``metadata.json``."""
 
+Act = Callable[[Mapping[str, NDArray[np.float32]]], NDArray[np.float32]]
+"""An exported policy: inputs [n, width] by name to actions [n, action_dim] in env units."""
+
 _PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 
 
@@ -42,22 +45,23 @@ def require_onnx() -> None:
             ) from error
 
 
-def to_onnx(module: nn.Module, obs_dim: int, metadata: Mapping[str, Any]) -> bytes:
+def to_onnx(module: nn.Module, inputs: Mapping[str, int], metadata: Mapping[str, Any]) -> bytes:
     """The module as one ONNX file, weights inside.
 
     Args:
-        module: [B, obs_dim] float32 to [B, action_dim] float32.
-        obs_dim: width of ``obs``, its input; its output is ``action``. B is free.
+        module: inputs [B, width] float32, in order, to [B, action_dim] float32.
+        inputs: their names and widths; its output is ``action``. B is free.
         metadata: goes into the file as JSON.
     """
+    batch = torch.export.Dim("batch")
     with _quiet():
         program = torch.onnx.export(
             module,
-            (torch.zeros(2, obs_dim),),  # 1 would be taken for a constant
+            tuple(torch.zeros(2, width) for width in inputs.values()),  # 1 would be taken for a constant
             dynamo=True,
-            input_names=["obs"],
+            input_names=list(inputs),
             output_names=["action"],
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            dynamic_shapes=(tuple({0: batch} for _ in inputs),),
             opset_version=OPSET,
             external_data=False,
             verbose=False,
@@ -70,16 +74,16 @@ def to_onnx(module: nn.Module, obs_dim: int, metadata: Mapping[str, Any]) -> byt
     return content
 
 
-def session(content: bytes) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
-    """What the file computes, on one thread of the CPU: obs [n, obs_dim] to actions [n, action_dim]."""
+def session(content: bytes) -> Act:
+    """What the file computes, on one thread of the CPU; inputs [n, width] by name."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     loaded = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
-    def act(obs: NDArray[np.float32]) -> NDArray[np.float32]:
-        action: NDArray[np.float32] = loaded.run(["action"], {"obs": obs})[0]
+    def act(inputs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        action: NDArray[np.float32] = loaded.run(["action"], dict(inputs))[0]
         return action
 
     return act

@@ -16,7 +16,7 @@ from unilab.envs.choice import choose
 from unilab.envs.mujoco_batch import MujocoBatchEnv
 from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.tasks.assets import model_path
-from unilab.envs.tasks.base import Task
+from unilab.envs.tasks.base import Deployment, Task
 from unilab.envs.tasks.recipe import Part
 from unilab.errors import EnvError
 from unilab.export.parity import env_units
@@ -36,7 +36,14 @@ class Robot:
     xml: Path | None = None
     """Of the model, where it needs no other file."""
     parts: tuple[Part, ...] | None = None
-    """The observation out of MjData, where that has been seen to be right; None: run_policy.py cannot simulate."""
+    """The observation out of MjData, where that has been seen to be right."""
+    deployment: Deployment | None = None
+    """The task's own way to run a policy in plain MuJoCo. Neither this nor parts: run_policy.py cannot simulate."""
+
+    @property
+    def simulates(self) -> bool:
+        """Whether the bundle can run its policy in plain MuJoCo."""
+        return self.parts is not None or self.deployment is not None
 
 
 def robot_of(cfg: EnvConfig, spec: EnvSpec) -> tuple[Robot | None, float | None]:
@@ -68,6 +75,7 @@ def _native(env: MujocoBatchEnv) -> Robot:
         dt=round(task.dt(env.sim), 9),
         xml=_whole_file(task),
         parts=tuple(recipe) if recipe is not None and rebuilds(env, recipe) else None,
+        deployment=task.deployment(),
     )
 
 

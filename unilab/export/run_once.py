@@ -11,6 +11,8 @@ if __name__ == "__main__":
     folder = Path(__file__).resolve().parent
     about = json.loads((folder / "metadata.json").read_text())
     policy = onnxruntime.InferenceSession(folder / "policy.onnx")
-    obs = np.zeros((1, about["observation"]["dim"]), np.float32)  # as the env gives it: nothing is to be normalised
-    action = policy.run(["action"], {"obs": obs})[0][0]  # in the env's own units, between its bounds
+    parts = [part for part in (about["observation"], about["privileged"]) if part]
+    # As the env gives them: nothing is to be normalised.
+    inputs = {part["name"]: np.zeros((1, part["dim"]), np.float32) for part in parts}
+    action = policy.run(["action"], inputs)[0][0]  # in the env's own units, between its bounds
     sys.stdout.write(json.dumps({"action": action.tolist()}) + "\n")

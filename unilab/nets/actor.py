@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from unilab.nets.mlp import mlp
 from unilab.nets.normalizer import NoNorm, RunningNorm
+from unilab.nets.sight import Sight
 
 LOG_STD_MIN = -20.0
 LOG_STD_MAX = 2.0
@@ -59,7 +60,7 @@ class TanhActor(nn.Module):
 
 
 class Actor(Protocol):
-    """What ``NormalizedActor`` asks of an actor."""
+    """What is asked of an actor."""
 
     def __call__(self, obs: Tensor) -> Any:
         """What the algorithm explores with."""
@@ -72,15 +73,18 @@ class NormalizedActor(nn.Module):
     """Normaliser and actor, all that is published to collectors; called, it acts deterministically.
 
     Args:
-        norm: takes raw observations.
+        norm: takes raw rows of what the actor sees.
         actor: takes normalised ones.
+        sight: how those rows follow from an observation.
     """
 
-    def __init__(self, norm: RunningNorm | NoNorm, actor: Actor) -> None:
+    def __init__(self, norm: RunningNorm | NoNorm, actor: Actor, sight: Sight) -> None:
         super().__init__()
         self.norm = norm
-        self.actor = actor
+        self.actor: Any = actor
+        self.sight = sight
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """Raw observation [B, obs_dim] float32 to deterministic action [B, action_dim] in [-1, 1]."""
-        return self.actor.mode(self.norm(obs))
+    def forward(self, seen: Tensor) -> Tensor:
+        """What the actor sees, raw, [B, sight.dim] float32, to deterministic action [B, action_dim] in [-1, 1]."""
+        action: Tensor = self.actor.mode(self.norm(seen))
+        return action

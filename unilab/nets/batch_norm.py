@@ -44,21 +44,27 @@ class BatchRenorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise [..., N, width] by the running statistics; float32."""
-        scale = self.weight * torch.rsqrt(self.var + self._epsilon)
-        return torch.addcmul(self.bias, x.float() - self.mean, scale)
+        scale, mean = _once(self.weight * torch.rsqrt(self.var + self._epsilon), self.mean)
+        return torch.addcmul(self.bias, x.float() - mean, scale)
 
     def learn(self, x: Tensor) -> Tensor:
         """Normalise [..., N, width] by its own statistics and move the running ones; float32."""
         x = x.float()
-        var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
+        # Seen from the first row no mean is beyond sqrt(N) standard deviations, so that neither the difference of
+        # squares nor the mean in the shift is rounding noise, however large the mean is.
+        first = x[..., :1, :].detach()
+        x = x - first
+        offset, var = _mean_var(x)
+        mean = first + offset
         r, d = self._correction(mean.detach(), var.detach())
         scale = self.weight * torch.rsqrt(var + self._epsilon) * r
+        shift = torch.addcmul(self.bias, self.weight, d) - offset * scale
         with torch.no_grad():
             self.mean.lerp_(mean, self._share)
             self.var.lerp_(var, self._share)
             self.batches.add_(1)
-        # The mean is not folded into the shift: where it is large, their difference would be rounding noise.
-        return torch.addcmul(torch.addcmul(self.bias, self.weight, d), x - mean, scale)
+        scale, shift = _once(scale, shift)
+        return torch.addcmul(shift, x, scale)
 
     def _correction(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
         """Scale and shift from the batch's standard scores to the running ones; 1 and 0 during the warm-up."""
@@ -69,6 +75,22 @@ class BatchRenorm(nn.Module):
         d = ((mean - self.mean) / std).clamp(-D_MAX, D_MAX)
         warm = self.batches >= self._warmup
         return torch.where(warm, r, 1.0), torch.where(warm, d, 0.0)
+
+
+def _mean_var(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of [..., N, width] over N, in one pass: right where the mean is not far from 0."""
+    share = 1.0 / x.shape[-2]
+    total, squares = _once(x.sum(-2, keepdim=True), x.square().sum(-2, keepdim=True))
+    mean = total * share
+    return mean, (squares * share - mean.square()).clamp(min=0.0)
+
+
+def _once(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Both, kept in memory: a compiler would work out a feature's value, and its gradient, again for every row."""
+    if not torch.compiler.is_compiling():
+        return one, other
+    one, other = torch.stack((one, other)).unbind()
+    return one, other
 
 
 class NormStack(nn.Module):

@@ -34,9 +34,9 @@ class UnitActor(nn.Module):
         """Mean and log_std by the running statistics, [B, action_dim] float32 each."""
         return self._heads(self.body(obs))
 
-    def learn(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """The same by the batch's own statistics, which move the running ones."""
-        return self._heads(self.body.learn(obs))
+    def learn(self, obs: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        """The same for ``rows`` by the whole batch's statistics, which move the running ones."""
+        return self._heads(self.body.learn(obs)[rows])
 
     def mode(self, obs: Tensor) -> Tensor:
         """The deterministic action, tanh of the mean; [B, action_dim] float32 in [-1, 1]."""
@@ -70,9 +70,9 @@ class UnitTwinCritic(nn.Module):
         logits: Tensor = self.head(self.body(_joined(obs, action)))
         return logits
 
-    def learn(self, obs: Tensor, action: Tensor) -> Tensor:
-        """The same by the batch's own statistics, which move the running ones."""
-        logits: Tensor = self.head(self.body.learn(_joined(obs, action)))
+    def learn(self, obs: Tensor, action: Tensor, rows: slice) -> Tensor:
+        """The same for ``rows`` by the whole batch's statistics, which move the running ones."""
+        logits: Tensor = self.head(self.body.learn(_joined(obs, action))[:, rows])
         return logits
 
 

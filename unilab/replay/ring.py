@@ -32,7 +32,7 @@ class ReplayConfig:
     buffer_size: int = 1_000_000
     """Transitions kept, whatever the number of envs."""
     learning_starts: int | Literal["auto"] = "auto"
-    """Transitions before the first update, in whole rounds; auto: 1,000, or a tenth of total_steps if that is less."""
+    """Transitions before the first update, in whole rounds; auto: 5,000, or a tenth of total_steps if that is less."""
     warmup: Literal["uniform", "policy"] = "uniform"
     """What acts until the first update: uniform random actions, or the policy that the run begins with, exploring."""
     batch_size: int = 256

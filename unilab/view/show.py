@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from unilab.config import laid_over
 from unilab.envs.base import BatchEnv, closing_env
 from unilab.envs.registry import EnvConfig, make_env, probe
 from unilab.errors import EnvError, Stopped
@@ -33,6 +34,9 @@ _IMAGE_STEPS = 20
 _VIDEO_S = 10
 _NEWS_S = 10.0
 
+_FITS = ("obs_dim", "action_dim", "obs_keys", "action_low", "action_high")
+_ENCODER_FITS = ("critic_dim", "critic_keys")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
@@ -43,6 +47,7 @@ class Subject:
     name: str
     act: Act | None = None  # None: chance
     trained_on: EnvSpec | None = None  # what the policy fits; None: it is the env's own
+    fits: tuple[str, ...] = ()  # fields of its spec that the policy depends on
 
 
 def view(options: ViewOptions) -> int:
@@ -85,7 +90,7 @@ def show(options: ViewOptions, stopped: Callable[[], bool] = lambda: False, *, t
     cfg = painters.with_rendering(cfg, grid.tile, options.camera)
     with closing_env(make_env(cfg, seed=subject.seed, role="eval")) as env:
         if subject.trained_on is not None:
-            _check_fits(subject.trained_on, env.spec)
+            _check_fits(subject.trained_on, env.spec, subject.fits)
         act = subject.act or RandomActions(env.spec.action_dim, options.envs, subject.seed)
         with closing(painters.make_painter(env, grid.tile, options.camera)) as painter:
             told = _record(env, act, painter, grid, options, stopped)
@@ -148,17 +153,18 @@ def _subject(options: ViewOptions) -> Subject:
     changed = options.backend is not None or options.env_kwargs
     act: Act = policy.explore if options.stochastic else lambda obs, ended: policy.act(obs)
     return Subject(
-        env=replace(run.env, env_kwargs=run.env.env_kwargs | options.env_kwargs, **changes),
+        env=replace(run.env, env_kwargs=laid_over(run.env.env_kwargs, options.env_kwargs), **changes),
         seed=run.seed if options.seed is None else options.seed,
         name=f"{run.env.env}, {'random actions' if options.random else f'policy of {checkpoint}'}",
         act=None if options.random else act,
         trained_on=probe(run.env) if changed and not options.random else None,
+        fits=_FITS + (_ENCODER_FITS if run.learner.privileged_encoder else ()),
     )
 
 
-def _check_fits(trained_on: EnvSpec, env: EnvSpec) -> None:
+def _check_fits(trained_on: EnvSpec, env: EnvSpec, fields: Sequence[str]) -> None:
     """Refuse an env whose options were changed so that the policy does not fit it any more."""
-    for field in ("obs_dim", "action_dim", "obs_keys", "action_low", "action_high"):
+    for field in fields:
         was, now = getattr(trained_on, field), getattr(env, field)
         if was != now:
             raise EnvError(f"{env.env_id}: with these options {field} is {now}, but the policy was trained with {was}")

@@ -102,6 +102,7 @@ class Collector:
         if chunk.version is not None:
             with self._phase("fetch", version=chunk.version):
                 version = self._reader.fetch(chunk.version)
+        self._policy.at(self._schedule.progress(chunk.number))
         act = self._random if chunk.version is None else self._explore
         for _ in range(self._rows.missing + chunk.rounds):
             with self._phase("act"):

@@ -203,3 +203,32 @@ class OneState(gym.Env):
 
 
 gym.register("OneState-v0", entry_point=OneState)
+
+
+class Whispers(gym.Env):
+    """Where to go is known to critics only: reward is how near the action is to it, the rest is noise."""
+
+    observation_space = gym.spaces.Dict(
+        {
+            "noise": gym.spaces.Box(-1, 1, (2,), np.float32),
+            "where": gym.spaces.Box(-1, 1, (1,), np.float32),
+            "load": gym.spaces.Box(-5, 5, (1, 2), np.float32),
+        }
+    )
+    action_space = gym.spaces.Box(-2, 2, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observe(), {}
+
+    def step(self, action):
+        reward = -abs(float(action[0]) / 2 - float(self.where[0]))
+        return self.observe(), reward, False, False, {}
+
+    def observe(self):
+        self.where = self.np_random.uniform(-1, 1, 1).astype(np.float32)
+        noise = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return {"noise": noise, "where": self.where.copy(), "load": np.full((1, 2), 3.0, np.float32)}
+
+
+gym.register("Whispers-v0", entry_point=Whispers, max_episode_steps=25)

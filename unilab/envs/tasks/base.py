@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import mujoco
@@ -43,6 +44,18 @@ class Outcome:
     reward: NDArray[Any]  # [n]
     terminated: NDArray[np.bool_]  # [n]
     metrics: dict[str, NDArray[Any]] = field(default_factory=dict)  # [n] each, the same names in every step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What a bundle needs to run a policy in plain MuJoCo."""
+
+    script: Path
+    """Becomes ``run_policy.py``: mujoco, numpy and onnxruntime are all that it imports."""
+    qpos: NDArray[np.float64]
+    """The pose that it starts in."""
+    facts: Mapping[str, Any]
+    """Numbers and lists that it needs, ``robot`` in ``metadata.json``."""
 
 
 class Task:
@@ -97,7 +110,8 @@ class Task:
     def observe(self, sim: Sim, rows: Rows) -> Mapping[str, Array]:
         """Observation groups of some envs.
 
-        "obs" [k, obs_dim] always; "critic" [k, critic_dim], all that the critics see, where that is something else.
+        "obs" [k, obs_dim] always; "critic" [k, critic_dim], all that the critics see, where that is something else:
+        what obs has (it may be without noise), and what only they see behind it.
         """
         raise NotImplementedError
 
@@ -106,6 +120,10 @@ class Task:
 
         None where the actions are not the controls, or where an observation holds more than ``MjData`` does.
         """
+        return None
+
+    def deployment(self) -> Deployment | None:
+        """How an exported policy runs in plain MuJoCo where a recipe cannot say it."""
         return None
 
     def mirror(self) -> Mirror | None:

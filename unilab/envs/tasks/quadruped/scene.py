@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -42,6 +44,26 @@ class Scene:
     soft_low: Array  # [12] rad: 5 % of the range away from the limits
     soft_high: Array
     height: float  # m, of the trunk in the nominal pose
+
+    def place(self, x: float, y: float, yaw: float) -> Array:
+        """[7] of the free joint: the nominal height above the highest ground under the robot, so no foot is in it."""
+        around = np.linspace(-0.3, 0.3, 7)
+        ground = self.ground.height(*(axis + at for axis, at in zip(np.meshgrid(around, around), (x, y), strict=True)))
+        return np.array([x, y, ground.max() + self.height + 0.01, math.cos(yaw / 2), 0, 0, math.sin(yaw / 2)])
+
+    def start(self) -> Array:
+        """[nq] in the nominal pose at the origin, heading along x."""
+        qpos = np.array(self.model.qpos0)
+        qpos[:7] = self.place(0, 0, 0)
+        qpos[self.qpos] = self.nominal
+        return qpos
+
+    def facts(self) -> dict[str, Any]:
+        """Where in ``MjData`` things are, and what an action means, as lists; for a policy without this package."""
+        sensors = np.arange(self.model.nsensordata)
+        found = {"gyro": sensors[self.gyro], "up": sensors[self.up]}
+        found |= {name: getattr(self, name) for name in ("qpos", "qvel", "ctrl", "nominal", "reach", "low", "high")}
+        return {name: value.tolist() for name, value in found.items()}
 
 
 def build_scene(robot: Robot, model_file: Path, ground: FlatGround | Hills) -> Scene:

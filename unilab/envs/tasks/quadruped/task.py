@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 import mujoco
@@ -19,7 +20,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from unilab.envs.mujoco_sim import Sim
-from unilab.envs.tasks.base import Array, Outcome, Rows, Task
+from unilab.envs.tasks.base import Array, Deployment, Outcome, Rows, Task
 from unilab.envs.tasks.camera import Camera
 from unilab.envs.tasks.quadruped import measure
 from unilab.envs.tasks.quadruped.commands import Commands, CommandSource
@@ -100,13 +101,7 @@ class QuadrupedVelocity(Task):
         memory["action"][i] = 0
         memory["air_s"][i] = 0
         x, y = rng.uniform(-1, 1, 2) * scene.ground.start_range
-        yaw = rng.uniform(-math.pi, math.pi)
-        # The highest ground under the robot, so that no foot starts inside it.
-        around = np.linspace(-0.3, 0.3, 7)
-        ground = scene.ground.height(
-            *(axis + at for axis, at in zip(np.meshgrid(around, around), (x, y), strict=True))
-        ).max()
-        sim.qpos[i, :7] = x, y, ground + scene.height + 0.01, math.cos(yaw / 2), 0, 0, math.sin(yaw / 2)
+        sim.qpos[i, :7] = scene.place(x, y, rng.uniform(-math.pi, math.pi))
         sim.qpos[i, scene.qpos] = scene.nominal + rng.uniform(-0.05, 0.05, JOINTS)
         sim.qvel[i, :6] = rng.uniform(-0.1, 0.1, 6)
         sim.ctrl[i, scene.ctrl] = scene.nominal
@@ -158,6 +153,14 @@ class QuadrupedVelocity(Task):
         clean = measure.seen(sim, rows, measure.CLEAN)
         critic = np.concatenate([clean, measure.privileged(sim, self.scene, rows)], axis=1)
         return {"obs": measure.seen(sim, rows, measure.NOISY), "critic": critic}
+
+    def deployment(self) -> Deployment:
+        """See ``Task``; no noise and no delay, as ``run_policy.py`` reads and writes ``MjData``."""
+        return Deployment(
+            script=Path(__file__).with_name("run_policy.py"),
+            qpos=self.scene.start(),
+            facts=self.scene.facts() | {"history": self.history},
+        )
 
     def mirror(self) -> Mirror | None:
         """See ``Task``; None for a robot whose sides are not alike."""
