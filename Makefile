@@ -6,7 +6,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: train test test-slow test-gpu test-root check format bench clean
+# Under ten minutes together on two idle cores.
+BENCHMARKS := wake weights pack projection trace settings update overlap envs
+QUICK := scaling
+
+.PHONY: train test test-slow test-gpu test-root check format bench bench-peers clean
 
 train: $(READY)
 	$(BIN)/python scripts/train.py --algo sac $(ARGS)
@@ -37,7 +41,19 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)
-	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+	@failed=0; for name in $(BENCHMARKS); do \
+		OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_$$name.py || failed=1; \
+	done; for name in $(QUICK); do \
+		OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_$$name.py --quick || failed=1; \
+	done; exit $$failed
+
+# Hours: Stable-Baselines3 and SBX beside unilab, each on the whole machine in turn. A run that is there is not made again.
+bench-peers: $(READY)
+	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[bench]'
+	@failed=0; $(BIN)/python benchmarks/bench_end_to_end.py || failed=1; \
+	for env in Pendulum-v1 HalfCheetah-v5; do \
+		$(BIN)/python benchmarks/bench_time_to_return.py --env $$env $(ARGS) || failed=1; \
+	done; exit $$failed
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unilab.budget import usable_cores
 from unilab.rundir import origin
 
 RESULTS = Path("runs/benchmarks")
+_PEERS = ("stable-baselines3", "sbx-rl", "jax", "flax", "envpool")
 
 
 def interleaved(
@@ -68,6 +73,34 @@ def report(name: str, results: Mapping[str, Any], claims: Mapping[str, tuple[flo
         failed += not holds
         print(f"  {'holds' if holds else 'FAILS'}: {claim}: {measured:.4g}, allowed {allowed:.4g}")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    content = {"name": name, "results": results, "claims": claims or {}, "origin": origin()}
+    content = {"name": name, "results": results, "claims": claims or {}} | machine()
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1, default=str) + "\n")
     return failed
+
+
+def machine() -> dict[str, Any]:
+    """Where figures come from: versions, arguments and host, processor, load, and the peers' versions."""
+    peers = {}
+    for package in _PEERS:
+        with suppress(metadata.PackageNotFoundError):
+            peers[package] = metadata.version(package)
+    return {
+        "origin": origin(),
+        "processor": _processor(),
+        "usable_cores": usable_cores(),
+        "load": load(),
+        "peers": peers,
+    }
+
+
+def load() -> float:
+    """Runnable processes of the machine, mean of the last minute: what else was there, if this one has just begun."""
+    return os.getloadavg()[0]
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return "unknown"
