@@ -145,7 +145,12 @@ class Runtime:
             seed=cfg.seed,
             device=plan.device,
             total_updates=plan.schedule.updates_until(plan.schedule.total_ticks),
-            compute=replace(plan.compute, say=self._console.note, stoppable=self._interrupt.breaking),
+            compute=replace(
+                plan.compute,
+                say=self._console.note,
+                stoppable=self._interrupt.breaking,
+                on_compiled=lambda: self._timing.leave_out(),
+            ),
         )
         mirror = plan.spec.mirror if cfg.learner.symmetry else None
         self.augment: Augment = HalfMirrored(mirror, plan.device) if mirror else unchanged

@@ -75,6 +75,8 @@ def facts(cfg: TrainConfig, plan: Plan) -> dict[str, object]:
 class RunTiming:
     """What the ticks of a run took, for its last lines; costs the loop a microsecond a tick.
 
+    Ticks up to the last one in which the update was compiled are left out: no later one is like them.
+
     Args:
         tracer: the learner's.
         stats: the collector's.
@@ -87,6 +89,7 @@ class RunTiming:
         self._plan = plan
         self._times = TickTimes()
         self._tick = 0
+        self._left_out = False  # the present tick, and those before
         self._start: dict[str, dict[str, float]] = {}
         self._end: dict[str, dict[str, float]] = {}
 
@@ -98,7 +101,15 @@ class RunTiming:
     def tick_done(self, tick: int) -> None:
         """A tick ends."""
         self._tick = tick
-        self._times.tick()
+        if self._left_out:
+            self._left_out = False
+            self.start(tick)
+        else:
+            self._times.tick()
+
+    def leave_out(self) -> None:
+        """The present tick is like no other, nor does what came before it count."""
+        self._left_out = True
 
     def stop(self) -> None:
         """No tick follows; what takes time from now on belongs to none. The first call counts."""

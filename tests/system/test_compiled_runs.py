@@ -15,7 +15,13 @@ from program import Program
 from test_lockstep import config, digests
 from test_resume import go_on, run_of
 from unilab.algos.compiled import no_compiler
+from unilab.config import TrainConfig
 from unilab.train import train
+
+
+def first_tick_with(settings: TrainConfig, *, updates: int) -> int:
+    schedule = settings.schedule()
+    return next(tick for tick in range(1, 1000) if schedule.updates_until(tick) >= updates)
 
 
 @pytest.mark.skipif(no_compiler(torch.device("cpu")) is not None, reason="there is no C++ compiler")
@@ -26,7 +32,10 @@ def test_compiled_updates_give_the_same_bits_in_one_process_in_two_and_in_a_run_
     settings = dataclasses.replace(settings, learner=dataclasses.replace(settings.learner, policy_delay=2))
 
     lockstep = train(settings)
-    assert "update  compiled, bf16 products" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "update  compiled, bf16 products" in said
+    # The last lines are about ticks after the one with the second graph, which is that of update 2.
+    assert f"timing       {lockstep.ticks - first_tick_with(settings, updates=2):,} ticks of" in said
     serial = train(dataclasses.replace(settings, serial=True))
     half = train(dataclasses.replace(settings, serial=True, total_steps=250))
     gone_on = go_on(run_of(half), total_steps=400)

@@ -23,6 +23,19 @@ def test_quantiles_are_within_a_percent_and_the_mean_is_exact():
     assert ticks.seconds == pytest.approx(times.sum())
 
 
+def test_a_new_start_forgets_what_was_counted():
+    now = [0.0]
+    ticks = TickTimes(lambda: now[0])
+    for seconds in (40.0, 1.0):
+        now[0] += seconds
+        ticks.tick()
+        if seconds == 40.0:
+            ticks.start()
+
+    assert ticks.stats().n == 1
+    assert ticks.stats().mean == ticks.seconds == 1.0
+
+
 def test_no_tick_has_no_statistics():
     assert TickTimes().stats() is None
 

@@ -23,8 +23,8 @@ Step = Callable[..., dict[str, Tensor]]
 Precision = Literal["fp32", "bf16"]
 
 
-def _quiet(_: str) -> None:
-    """Say nothing."""
+def _quiet(*_: str) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Compute:
     precision: Precision = "fp32"  # of matrix products; parameters, sums and losses are float32 in both
     say: Callable[[str], None] = _quiet  # what a user should know while it lasts
     stoppable: Callable[[], AbstractContextManager[None]] = nullcontext  # around compiling; may raise Stopped
+    on_compiled: Callable[[], None] = _quiet  # after each compiling, within the update that had to wait for it
 
     def __str__(self) -> str:
         return f"{'compiled' if self.compiled else 'eager'}, {self.precision} products"
@@ -94,6 +95,7 @@ class _Compiled:
             self._compute.say(f"the update is not compiled, it runs slower: {_cause(error)}")
             return self._step(*args)
         self._graphs[args[-1]] = graph
+        self._compute.on_compiled()
         # What a compiler leaves stays: the collector of garbage need not go through it in the middle of a run.
         gc.collect()
         gc.freeze()

@@ -47,8 +47,10 @@ class TickTimes:
         self._n = 0
 
     def start(self) -> None:
-        """The first tick begins now."""
+        """The first tick begins now; what was counted is forgotten."""
         self._last = self._first = self._clock()
+        self._counts.clear()
+        self._n = 0
 
     def tick(self) -> None:
         """A tick ends now."""
