@@ -16,7 +16,7 @@ from peers import Peer
 
 Recipe = Literal["same recipe", "best recipe"]
 
-# RL Zoo, hyperparams/{sac,crossq,ppo}.yml; HalfCheetah-v4 there. Another env gets the library's defaults.
+# RL Zoo, hyperparams/{sac,crossq,ppo}.yml; an older HalfCheetah there. Another env gets the library's defaults.
 PUBLISHED_SAC: dict[str, dict[str, Any]] = {
     "HalfCheetah-v5": {"learning_starts": 10_000},
     "Pendulum-v1": {"learning_rate": 1e-3},
