@@ -21,6 +21,7 @@ STILL = {
     "beyond": np.zeros((N, 12)),
     "action_change": np.zeros((N, 12)),
     "landed_after": np.full((N, 4), np.nan),
+    "in_the_air": np.zeros((N, 4)),
     "slipping": np.zeros((N, 4)),
     "fallen": np.zeros(N),
 }
@@ -64,6 +65,7 @@ def test_a_robot_that_stands_as_commanded_gets_the_tracking_terms_and_nothing_el
         ({"landed_after": [[0.25, np.nan, 3, np.nan]], "command": [[0, 0, 0.1]]}, "air_time", 0.35),
         ({"landed_after": [[0.05, np.nan, np.nan, np.nan]], "command": [[1, 0, 0]]}, "air_time", -0.1),
         ({"landed_after": [[0.25, np.nan, 3, np.nan]]}, "air_time", 0),
+        ({"in_the_air": [[0.2, 0.5, 0, 7]]}, "dangling", 1.2),
     ],
 )
 def test_a_term_is_what_its_description_says(changes, name, value):
@@ -87,7 +89,7 @@ def test_the_reward_is_the_sum_of_the_terms_that_are_logged():
     for action in some_actions(3, 20):
         step = env.step(action)
         logged = [values for name, values in step.metrics.items() if name.startswith("reward_")]
-        assert len(logged) == 15
+        assert len(logged) == 16
         np.testing.assert_allclose(np.sum(logged, axis=0), step.reward, rtol=1e-5, atol=1e-6)
         assert (step.metrics["reward_slip"] == 0).all()
 

@@ -34,6 +34,8 @@ class Weights:
     """Sum of |torque x joint velocity|, W."""
     air_time: float = 1.0
     """Sum over feet that touch down of (time in the air, at most 0.4 s) - 0.15 s; 0 while the command is to stand."""
+    dangling: float = -2.0
+    """Sum over feet of the time in the air beyond 0.3 s, at most 1 s: no leg is spared."""
     slip: float = -0.1
     """Sum over feet on the ground of their squared horizontal velocity, m/s."""
     limits: float = -1.0
@@ -65,12 +67,14 @@ class Motion:
     beyond: Array  # [n, 12] rad beyond the soft limits, >= 0
     action_change: Array  # [n, 12]
     landed_after: Array  # [n, 4] s in the air of feet that touch down in this step, else NaN
+    in_the_air: Array  # [n, 4] s since the foot left the ground, 0 while it is there
     slipping: Array  # [n, 4] m/s, horizontal speed of feet on the ground, else 0
     fallen: Array  # [n] 0 or 1
 
 
 TRACKING_WIDTH = 0.25
 TARGET_AIR_S, LONGEST_AIR_S = 0.15, 0.4
+DANGLING_FROM_S, DANGLING_MOST_S = 0.3, 1.0
 
 
 def terms(m: Motion) -> dict[str, Array]:
@@ -89,6 +93,7 @@ def terms(m: Motion) -> dict[str, Array]:
         "action_rate": _squares(m.action_change),
         "energy": np.abs(m.torque * m.joint_velocity).sum(axis=1),
         "air_time": np.where(np.isnan(air), 0, air).sum(axis=1) * moving,
+        "dangling": np.clip(m.in_the_air - DANGLING_FROM_S, 0, DANGLING_MOST_S).sum(axis=1),
         "slip": _squares(m.slipping),
         "limits": m.beyond.sum(axis=1),
         "pose": _squares(m.deviation),

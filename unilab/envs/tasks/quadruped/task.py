@@ -189,6 +189,7 @@ class QuadrupedVelocity(Task):
             beyond=np.maximum(scene.soft_low - angles, 0) + np.maximum(angles - scene.soft_high, 0),
             action_change=memory["action"] - action_before,
             landed_after=landed_after,
+            in_the_air=memory["air_s"].copy(),
             slipping=foot_speed * touching,
             fallen=fallen.astype(np.float64),
         )
