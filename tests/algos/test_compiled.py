@@ -59,6 +59,22 @@ def test_products_in_bfloat16_differ_by_their_rounding_and_parameters_stay_float
         assert rough[0][name].item() == pytest.approx(exact[0][name].item(), rel=0.02, abs=0.02)
 
 
+@compiles
+def test_steps_of_the_same_code_keep_their_own_tensors_and_other_shapes_are_compiled_anew():
+    def adding(total):
+        def step(amount, _):
+            total.add_(amount.sum())
+            return {"total": total.clone()}
+
+        return prepare(step, Compute(compiled=True), CPU)
+
+    one, other = adding(torch.zeros(())), adding(torch.full((), 100.0))
+
+    got = [step(torch.ones(rows), True)["total"].item() for rows in (2, 3) for step in (one, other)]
+
+    assert got == [2.0, 102.0, 5.0, 105.0]
+
+
 def unsupported(total):
     torch._dynamo.graph_break()
     return total

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -48,8 +48,9 @@ def prepare(step: Step, compute: Compute, device: torch.device) -> Step:
     """``step`` as ``compute`` asks; called for the first time, it compiles.
 
     Args:
-        step: changes tensors in place and returns scalars. Whatever it reads but tensors, its arguments included, is
-            taken as constant or compiled for each value.
+        step: changes tensors in place and returns scalars. What it reads beside its arguments stays where it is and,
+            but for what tensors hold, as it is: nothing looks again. For arguments that are no tensors, and for other
+            shapes, it is compiled anew.
         compute: how.
         device: of the tensors.
 
@@ -83,7 +84,13 @@ class _Compiled:
             return self._step(*args)
         if not self._graphs:
             self._compute.say("compiling the update: up to 45 s the first time, then it is in a cache")
-        graph = torch.compile(self._step, fullgraph=True, dynamic=False)
+        graph: Step = torch.compile(  # type: ignore[call-overload]  # its overloads leave one argument out
+            self._step,
+            fullgraph=True,
+            dynamic=False,
+            options={"guard_filter_fn": _of_arguments},
+            isolate_recompiles=True,
+        )
         try:
             with self._compute.stoppable(), _compiler(self._compute.precision, self._device):
                 metrics = graph(*args)
@@ -148,6 +155,14 @@ def _compiler(precision: Precision, device: torch.device) -> Iterator[None]:
 
 def _template_first(choices: list[Any]) -> list[Any]:
     return [choice for choice in choices if "CppTemplate" in type(choice).__name__][:1] or choices[:1]
+
+
+def _of_arguments(assumptions: Sequence[Any]) -> list[bool]:
+    """Which of the compiler's assumptions are checked at each call: those on the arguments.
+
+    All else that a step reads keeps its place, type and shape while the step lives, and a graph belongs to one step.
+    """
+    return [assumption.name.startswith("args") for assumption in assumptions]
 
 
 def _cause(error: BaseException) -> str:
