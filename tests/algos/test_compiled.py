@@ -11,6 +11,7 @@ from unilab.algos.compiled import Compute, prepare
 
 CFG = dataclasses.replace(SMALL, norm_obs=True, norm_reward=True, max_grad_norm=1.0, lr_schedule="linear")
 DELAYED = dataclasses.replace(CFG, policy_delay=2)  # two graphs: with an actor step and without
+SHALLOW = dataclasses.replace(CFG, hidden=(16,))  # compiles in half of the time
 CPU = torch.device("cpu")
 CASES = [*((algo, {}) for algo in ALGOS), ("td3", {"privileged_encoder": (8, 2)})]
 compiles = pytest.mark.skipif(compiled.no_compiler(CPU) is not None, reason="there is no C++ compiler")
@@ -18,7 +19,7 @@ compiles = pytest.mark.skipif(compiled.no_compiler(CPU) is not None, reason="the
 
 def trained(algo, compute, updates=4, **changes):
     env = env_spec(critic_dim=7 if changes else 0)
-    cfg = dataclasses.replace(DELAYED if algo == "sac" else CFG, **changes)
+    cfg = dataclasses.replace(DELAYED if algo == "sac" else SHALLOW, **changes)
     made = learner(algo, cfg, env=env, compute=compute)
     metrics = []
     for seed in range(updates):
@@ -31,14 +32,12 @@ def trained(algo, compute, updates=4, **changes):
 
 @compiles
 @pytest.mark.parametrize(("algo", "changes"), CASES)
-def test_a_compiled_update_is_the_eager_one_to_rounding_and_the_same_bits_each_time(algo, changes):
+def test_a_compiled_update_is_the_eager_one_to_rounding(algo, changes):
     said: list[str] = []
     one, metrics = trained(algo, Compute(compiled=True, say=said.append), **changes)
-    same, _ = trained(algo, Compute(compiled=True), **changes)
     eager, expected = trained(algo, Compute(), **changes)
 
     assert said == ["compiling the update: up to 45 s the first time, then it is in a cache"]
-    assert same_state(one.state_dict(), same.state_dict())
     got, wanted = flat(one.state_dict()), flat(eager.state_dict())
     assert got.keys() == wanted.keys()
     for name, value in wanted.items():
@@ -46,6 +45,14 @@ def test_a_compiled_update_is_the_eager_one_to_rounding_and_the_same_bits_each_t
         torch.testing.assert_close(got[name], value, rtol=1e-3, atol=2e-5, msg=name)
     for ours, theirs in zip(metrics, expected, strict=True):
         assert {k: v.item() for k, v in ours.items()} == pytest.approx({k: v.item() for k, v in theirs.items()}, 1e-4)
+
+
+@compiles
+@pytest.mark.parametrize("algo", ["sac", "crossq"])  # what a compiler makes of the others is made in the same way
+def test_compiled_again_it_gives_the_same_bits(algo):
+    one, same = (trained(algo, Compute(compiled=True))[0] for _ in range(2))
+
+    assert same_state(one.state_dict(), same.state_dict())
 
 
 def test_products_in_bfloat16_differ_by_their_rounding_and_parameters_stay_float32():
