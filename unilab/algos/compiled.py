@@ -83,15 +83,15 @@ class _Compiled:
         if self._eager:
             return self._step(*args)
         if not self._graphs:
-            self._compute.say("compiling the update: up to 45 s the first time, then it is in a cache")
-        graph: Step = torch.compile(  # type: ignore[call-overload]  # its overloads leave one argument out
-            self._step,
-            fullgraph=True,
-            dynamic=False,
-            options={"guard_filter_fn": _of_arguments},
-            isolate_recompiles=True,
-        )
+            self._compute.say("compiling the update: half a minute or more the first time, then it is in a cache")
         try:
+            graph: Step = torch.compile(  # type: ignore[call-overload]  # its overloads leave one argument out
+                self._step,
+                fullgraph=True,
+                dynamic=False,
+                options={"guard_filter_fn": _of_arguments},
+                isolate_recompiles=True,
+            )
             with self._compute.stoppable(), _compiler(self._compute.precision, self._device):
                 metrics = graph(*args)
         except Stopped:
