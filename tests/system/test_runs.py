@@ -98,6 +98,7 @@ def test_output_in_a_file_is_plain_lines_that_grow(start: Start) -> None:
     assert re.search(r"^env_steps=1504 done=100.0% .*fps=[1-9]", program.text, re.M)
 
 
+@pytest.mark.alone  # it looks at the overlap
 def test_spans_of_both_processes_lie_on_one_clock_in_strict_json(start: Start) -> None:
     program = start("--env", "Pendulum-v1", "--num-envs", "4", "--trace", *SHORT)
 
