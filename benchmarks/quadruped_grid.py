@@ -108,7 +108,8 @@ def main() -> int:
     env_cfg = replace(cfg.env, env_kwargs=laid_over(judged_kwargs(cfg.env.env_kwargs), args.env_kwargs))
     grid = np.tile(command_grid(env_cfg), (STEPS, 1, 1))
     mine = play(env_cfg, policy.act, grid, args.seed)
-    pushed = play(with_kwargs(env_cfg, {"pushes": PUSHES}), policy.act, grid, args.seed)
+    pushing = replace(env_cfg, env_kwargs=env_cfg.env_kwargs | {"pushes": PUSHES})
+    pushed = play(pushing, policy.act, grid, args.seed)
     told_to_stand = play(env_cfg, policy.act, np.zeros((STEPS, STANDING_ROBOTS, 3)), args.seed)
     figures = {"checkpoint": path.name, **summary(mine)}
     figures |= {"survive_pushes": 1 - pushed.falls, "drift": told_to_stand.drift()}
@@ -152,11 +153,6 @@ def newest(run: Path) -> Path:
 def judged_kwargs(kwargs: dict[str, object]) -> dict[str, object]:
     """Options without those that change what is judged: no pushes, no curriculum, the whole range."""
     return {key: value for key, value in kwargs.items() if key not in ("pushes", "commands")}
-
-
-def with_kwargs(cfg: EnvConfig, kwargs: dict[str, object]) -> EnvConfig:
-    """The same env with other options."""
-    return replace(cfg, env_kwargs=cfg.env_kwargs | kwargs)
 
 
 def command_grid(cfg: EnvConfig) -> Array:

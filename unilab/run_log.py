@@ -27,6 +27,9 @@ class RunLog:
     Args:
         plan: of the run.
         console: of the run.
+
+    Raises:
+        OSError: a file cannot be opened.
     """
 
     def __init__(self, plan: Plan, console: Console) -> None:

@@ -46,7 +46,10 @@ class Scene:
     height: float  # m, of the trunk in the nominal pose
 
     def place(self, x: float, y: float, yaw: float) -> Array:
-        """[7] of the free joint: the nominal height above the highest ground under the robot, so no foot is in it."""
+        """[7] of the free joint at x, y (m) and yaw (rad), high enough that no foot is in the ground.
+
+        That is the nominal height and 1 cm over the highest ground in a square of 0.6 m.
+        """
         around = np.linspace(-0.3, 0.3, 7)
         ground = self.ground.height(*(axis + at for axis, at in zip(np.meshgrid(around, around), (x, y), strict=True)))
         return np.array([x, y, ground.max() + self.height + 0.01, math.cos(yaw / 2), 0, 0, math.sin(yaw / 2)])
