@@ -89,7 +89,7 @@ class RunTiming:
         self._plan = plan
         self._times = TickTimes()
         self._tick = 0
-        self._left_out = False  # the present tick, and those before
+        self._left_out = 0  # ticks from now on that do not count
         self._start: dict[str, dict[str, float]] = {}
         self._end: dict[str, dict[str, float]] = {}
 
@@ -102,14 +102,17 @@ class RunTiming:
         """A tick ends."""
         self._tick = tick
         if self._left_out:
-            self._left_out = False
+            self._left_out -= 1
             self.start(tick)
         else:
             self._times.tick()
 
     def leave_out(self) -> None:
-        """The present tick is like no other, nor does what came before it count."""
-        self._left_out = True
+        """The present tick is like no other, nor does what came before it count.
+
+        The collector's wait for its end is told with the chunk of the tick after next.
+        """
+        self._left_out = 3
 
     def stop(self) -> None:
         """No tick follows; what takes time from now on belongs to none. The first call counts."""
