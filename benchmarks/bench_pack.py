@@ -25,7 +25,7 @@ def main() -> int:
             ticks = iter(range(10**9))
 
             def ours(ring: Ring = ring, ticks: object = ticks, out: np.ndarray = out) -> None:
-                pack(ring, sampler, out, tick=next(ticks), low=0, high=ring.capacity)
+                pack([ring], sampler, out, tick=next(ticks), domain=[(0, ring.capacity)])
 
             cases[f"pack {batch} of {capacity:,}"] = ours
         rows, generator = (

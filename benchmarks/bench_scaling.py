@@ -112,7 +112,7 @@ def drawer(capacity: int, layout: RowLayout, sampler: UniformSampler) -> Callabl
     ring._shared.cursor[0] = capacity
     out = np.empty((BATCH, layout.width), np.float32)
     ticks: Iterator[int] = iter(range(10**9))
-    return lambda: pack(ring, sampler, out, tick=next(ticks), low=0, high=capacity)
+    return lambda: pack([ring], sampler, out, tick=next(ticks), domain=[(0, capacity)])
 
 
 def updating(widths: tuple[int, ...], batches: tuple[int, ...], repeats: int) -> Figures:

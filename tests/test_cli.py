@@ -166,6 +166,12 @@ SPECIAL = {
     "fastsac.target_entropy": (["-2.5"], -2.5),
     "fastsac.log_std_max": (["1.0"], 1.0),
     "evaluation.stop_at_return": (["-150"], -150.0),
+    "affinity": (["spread"], "spread"),
+    "pacing.pacing": (["free"], "free"),
+    "pacing.max_unspent_chunks": (["5"], 5),
+    "pacing.max_policy_lag": (["3"], 3),
+    "pacing.lag_action": (["wait"], "wait"),
+    "pacing.cold_start_debt": (["keep"], "keep"),
 }
 """Words and value of those fields for which no other value can be guessed from the type."""
 
@@ -189,6 +195,10 @@ def test_every_field_has_a_flag_that_changes_it_and_nothing_else(leaf):
     algo = ["--algo", section] if section in ALGORITHMS else ["--trace"] if name.startswith("trace_") else []
     algo = ["--lr-schedule", "linear"] if name == "lr_final" else algo
     algo += [f"--{section}.noise-schedule", "linear"] if name == "noise_final" else []
+    free = ("max_unspent_chunks", "max_policy_lag", "lag_action", "publish_interval", "cold_start_debt")
+    algo += ["--pacing", "free"] if name in free else []
+    algo += ["--max-policy-lag", "2"] if name == "lag_action" else []
+    algo += ["--num-envs", "4"] if name == "num_collectors" else []
     before = parse(algo)
     flag = (name if section in cli.FLAT else leaf).replace("_", "-")
     if isinstance(get(before, leaf), bool):

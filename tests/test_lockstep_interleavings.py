@@ -18,7 +18,7 @@ from torch import nn
 
 from unilab.assembly import ChunkBatches
 from unilab.errors import Stopped
-from unilab.pacing import COUNTERS, Lockstep, LockstepCollector, Schedule, SerialLockstep
+from unilab.pacing import COUNTERS, Line, Lockstep, LockstepCollector, Schedule, SerialLockstep
 from unilab.replay import HostSlots, Ring, RowLayout, UniformSampler
 from unilab.replay.ring import RANDOM_POLICY
 from unilab.seeding import stream
@@ -158,7 +158,7 @@ class Pausing(dict):
 def pack(world, sampler, tick):
     low, high = world.schedule.domain(tick)
     rows = world.schedule.updates(tick) * BATCH
-    world.slots.pack(world.ring, sampler, tick=tick, rows=rows, low=low, high=high)
+    world.slots.pack([world.ring], sampler, tick=tick, rows=rows, domain=[(low, high)])
 
 
 class PackedByTheLearner:
@@ -248,7 +248,7 @@ def serial_run(schedule):
 def interleaved_run(schedule, seed, *, threaded=True, by_learner=False, eager=False, slots=2):
     baton = Baton(seed)
     world = World(schedule, baton, slots=slots)
-    pacer = Lockstep(world.counters, world.bells[2], 1e6, "collector-0")
+    pacer = Lockstep(schedule, [Line(world.counters, world.bells[2], 1e6, "collector-0")])
     baton.enter()
 
     def collector_side():

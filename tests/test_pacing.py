@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from unilab.errors import ConfigError, Stopped, WaitTimeout, WorkerDied
-from unilab.pacing import COUNTERS, PHASES, Chunk, Lockstep, LockstepCollector, Schedule, SerialLockstep
+from unilab.pacing import COUNTERS, PHASES, Chunk, Line, Lockstep, LockstepCollector, Schedule, SerialLockstep
 from unilab.shm import Bell, Counters, Waiter
 
 BY_HAND = Schedule(num_envs=3, steps_per_tick=2, learning_starts=10, total_steps=30, utd=Fraction(1), capacity=16)
@@ -189,13 +189,13 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("unilab.pacing.time", clock)
+    monkeypatch.setattr("unilab.pacing.waiting.time", clock)
     return clock
 
 
 @pytest.fixture
 def lockstep(counters, bell):
-    return Lockstep(counters, bell, stall_limit_s=60.0, who="collector-0 (pid 7)")
+    return Lockstep(BY_HAND, [Line(counters, bell, stall_limit_s=60.0, who="collector-0 (pid 7)")])
 
 
 def step(counters):
@@ -208,7 +208,7 @@ def test_a_grant_is_in_the_counter_before_the_collector_is_woken(counters):
             seen.append(counters["granted"])
 
     seen = []
-    Lockstep(counters, Spy(), 60.0, "collector-0").grant(3)
+    Lockstep(BY_HAND, [Line(counters, Spy(), 60.0, "collector-0")]).grant(3)
 
     assert seen == [3]
 
@@ -286,12 +286,12 @@ def test_progress_is_looked_at_about_once_a_second(counters, lockstep, clock):
 
 def test_a_stall_limit_below_a_second_is_kept_too(counters, bell, clock):
     with pytest.raises(WorkerDied, match="no data"):
-        Lockstep(counters, bell, 0.25, "collector-0").wait_finished(1, clock)
+        Lockstep(BY_HAND, [Line(counters, bell, 0.25, "collector-0")]).wait_finished(1, clock)
     assert clock.now <= 0.5
 
 
 def test_an_endless_stall_limit_waits_for_data(counters, bell):
-    lockstep = Lockstep(counters, bell, float("inf"), "collector-0")
+    lockstep = Lockstep(BY_HAND, [Line(counters, bell, float("inf"), "collector-0")])
 
     def finish():
         counters["finished"] = 1
@@ -410,8 +410,9 @@ class Script:
 
 def test_a_parked_collector_is_asked_as_often_as_the_learner_asks_and_then_goes_on(counters, bell):
     counters["finished"] = counters["granted"] = 4
-    pacer = Lockstep(counters, bell, 60.0, "collector-0")
-    script, asked = Script(pacer.ask_state, pacer.ask_state, lambda: pacer.grant(5)), []
+    line = Line(counters, bell, 60.0, "collector-0")
+    pacer = Lockstep(BY_HAND, [line])
+    script, asked = Script(line.ask_state, line.ask_state, lambda: pacer.grant(5)), []
     source = LockstepCollector(BY_HAND, counters, script, [], parked=lambda: asked.append(len(script.left)))
 
     assert source.next_chunk().number == 5

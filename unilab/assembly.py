@@ -1,15 +1,16 @@
-"""Builds the parts that the learner and the collector meet in, and joins them to the loop."""
+"""Builds the parts that the learner and the collectors meet in, and joins them to the loop."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unilab.envs.rollout import EPISODE_COLUMNS
-from unilab.pacing import COUNTERS, Pacer
-from unilab.preflight import SLOTS, Plan, episode_capacity, slot_rows
-from unilab.replay import HostSlots, Packed, Ring, UniformSampler
-from unilab.run_state import collector_state
+from unilab.pacing import COUNTERS, IDLE, FreeRunning, Line, Lockstep, Pacer
+from unilab.preflight import SLOTS, Plan, episode_capacity, packers, slot_rows, told_chunks
+from unilab.replay import Domain, HostSlots, Packed, Replay, Ring, UniformSampler
+from unilab.run_state import collector_states
 from unilab.rundir import write_json
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
@@ -18,76 +19,129 @@ from unilab.telemetry.trace import Tracer
 from unilab.transfer import Copier, CpuCopier, CudaCopier, Pipeline
 from unilab.weights import WeightBlock
 from unilab.workers import CollectorJob
-from unilab.workers.stats import CollectorStats
+from unilab.workers.stats import CollectorStats, Reports
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """What the learner shares with one collector."""
+
+    index: int
+    counters: Counters
+    bell: Bell  # of the collector
+    ring: Ring
+    stats: CollectorStats
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What the processes of a run share; the bells are named after those who are woken by them."""
 
-    counters: Counters
+    channels: tuple[Channel, ...]
     learner: Bell
     copier: Bell
-    collector: Bell
-    ring: Ring
-    stats: CollectorStats
+    replay: Replay
     slots: HostSlots
 
     @property
     def stopped(self) -> bool:
         """Whether the run is over."""
-        return bool(self.counters["stop"])
+        return bool(self.channels[0].counters["stop"])
+
+    @property
+    def reports(self) -> Reports:
+        """What the collectors report."""
+        return Reports([channel.stats for channel in self.channels])
+
+    @property
+    def finished(self) -> list[int]:
+        """Newest chunk of each collector whose rows are all in."""
+        return [channel.counters["finished"] for channel in self.channels]
 
     def ask_stop(self) -> None:
         """Tell everyone who waits that the run is over."""
-        self.counters["stop"] = 1
-        for bell in (self.learner, self.copier, self.collector):
+        for channel in self.channels:
+            channel.counters["stop"] = 1
+        for bell in (self.learner, self.copier, *(channel.bell for channel in self.channels)):
             bell.ring()
 
 
 def open_shared(plan: Plan, stack: ExitStack) -> Shared:
     """Take the shared memory of a run; given up when the stack closes."""
-    counters = Counters(COUNTERS)
-    counters["granted"] = counters["finished"] = -1
-    columns = len(EPISODE_COLUMNS) + len(plan.spec.metric_names)
+    replay = Replay([share.capacity for share in plan.schedule.shares], plan.layout)
     shared = Shared(
-        counters=counters,
+        channels=tuple(_open_channel(plan, ring, stack) for ring in replay.rings),
         learner=Bell(),
         copier=Bell(),
-        collector=Bell(),
-        ring=Ring(plan.cfg.replay.buffer_size, plan.layout),
-        stats=CollectorStats(episode_capacity(plan.schedule, plan.cfg.learner.n_step), columns),
-        slots=HostSlots(SLOTS, slot_rows(plan.cfg), plan.layout),
+        replay=replay,
+        slots=HostSlots(SLOTS, slot_rows(plan.cfg), plan.layout, packers(plan.schedule)),
     )
-    for bell in (shared.learner, shared.copier, shared.collector):
+    for bell in (shared.learner, shared.copier):
         stack.callback(bell.close)
-    for owner in (shared.counters, shared.ring, shared.stats, shared.slots):
+    for owner in (shared.replay, shared.slots):
         stack.callback(owner.free)
     return shared
 
 
-def collector_job(plan: Plan, shared: Shared, weights: WeightBlock) -> CollectorJob:
-    """The collector's share of a run."""
+def _open_channel(plan: Plan, ring: Ring, stack: ExitStack) -> Channel:
+    share, columns = plan.schedule.shares[ring.index], len(EPISODE_COLUMNS) + len(plan.spec.metric_names)
+    channel = Channel(
+        index=ring.index,
+        counters=Counters(COUNTERS),
+        bell=Bell(),
+        ring=ring,
+        stats=CollectorStats(episode_capacity(share, plan.cfg.learner.n_step), columns, told_chunks(share)),
+    )
+    channel.counters["granted"] = channel.counters["finished"] = -1
+    channel.counters["acting"] = IDLE
+    stack.callback(channel.bell.close)
+    for owner in (channel.counters, channel.stats):
+        stack.callback(owner.free)
+    return channel
+
+
+def collector_jobs(plan: Plan, shared: Shared, weights: WeightBlock) -> list[CollectorJob]:
+    """Each collector's share of a run."""
+    return [_collector_job(plan, shared, weights, channel) for channel in shared.channels]
+
+
+def _collector_job(plan: Plan, shared: Shared, weights: WeightBlock, channel: Channel) -> CollectorJob:
+    cfg, states = plan.cfg, collector_states(plan.resume.state) if plan.resume else None
     return CollectorJob(
-        name="collector-0",
-        env=plan.cfg.env,
+        index=channel.index,
+        env=replace(cfg.env, num_envs=plan.schedule.shares[channel.index].num_envs),
         policy=plan.policy,
         schedule=plan.schedule,
-        seed=plan.cfg.seed,
+        drop_lag=cfg.pacing.max_policy_lag if cfg.pacing.lag_action == "drop" else None,
+        seed=cfg.seed,
         threads=plan.threads.collector,
-        on_nan=plan.cfg.on_nan,
-        ring=shared.ring,
+        on_nan=cfg.on_nan,
+        ring=channel.ring,
         slots=shared.slots,
-        batch_size=plan.cfg.replay.batch_size,
+        batch_size=cfg.replay.batch_size,
         weights=weights,
-        counters=shared.counters,
-        stats=shared.stats,
-        bell=shared.collector,
+        counters=channel.counters,
+        stats=channel.stats,
+        bell=channel.bell,
         listeners=(shared.learner, shared.copier),
         log_dir=plan.run_dir,
         trace=plan.trace,
         restart=plan.starts - 1,
-        state=collector_state(plan.resume.state) if plan.resume else None,
+        state=states[channel.index] if states else None,
+    )
+
+
+def make_pacer(plan: Plan, lines: Sequence[Line]) -> Pacer:
+    """How the learner paces the collectors at the other ends of these lines."""
+    pacing = plan.cfg.pacing
+    if pacing.pacing == "lockstep":
+        return Lockstep(plan.schedule, lines)
+    return FreeRunning(
+        plan.schedule,
+        lines,
+        tick=int(plan.resume.state["tick"]) if plan.resume else 0,
+        counted=plan.resume.state["counted"] if plan.resume else (),
+        wait_for_lag=pacing.max_policy_lag if pacing.lag_action == "wait" else None,
     )
 
 
@@ -104,12 +158,36 @@ class ChunkBatches:
         return self.slots.packed(tick)
 
 
-def pack_batch(plan: Plan, shared: Shared, tick: int) -> None:
-    """What the collector did at the end of chunk ``tick``, done again: the same bits."""
-    low, high = plan.schedule.domain(tick)
+@dataclass(frozen=True, slots=True)
+class DrawnBatches:
+    """Free-running: a batch is drawn and packed here, from the rows that are in when it is wanted."""
+
+    plan: Plan
+    shared: Shared
+    pacer: Pacer
+    sampler: UniformSampler
+
+    def fetch(self, tick: int, waiter: Waiter) -> Packed:
+        """Return once batch ``tick`` has the rows that it counts, and is packed."""
+        self.pacer.wait_finished(tick, waiter)
+        shares = self.plan.schedule.shares
+        domain = [
+            (share.oldest(reach - 1), share.watermark(finished))
+            for share, reach, finished in zip(shares, self.pacer.reach(tick), self.pacer.counted(tick), strict=True)
+        ]
+        pack_batch(self.plan, self.shared, self.sampler, tick, domain)
+        return self.shared.slots.packed(tick)
+
+
+def pack_batch(plan: Plan, shared: Shared, sampler: UniformSampler, tick: int, domain: Domain) -> None:
+    """Draw and pack batch ``tick`` in this process: in lockstep the bits that the collectors would pack."""
     rows = plan.schedule.updates(tick) * plan.cfg.replay.batch_size
-    sampler = UniformSampler(stream(plan.cfg.seed, "sample"))
-    shared.slots.pack(shared.ring, sampler, tick=tick, rows=rows, low=low, high=high)
+    shared.slots.pack(shared.replay.rings, sampler, tick=tick, rows=rows, domain=domain)
+
+
+def make_sampler(plan: Plan) -> UniformSampler:
+    """What the run's batches are drawn with, in whichever process."""
+    return UniformSampler(stream(plan.cfg.seed, "sample"))
 
 
 def make_pipeline(
@@ -118,7 +196,9 @@ def make_pipeline(
     """The pipeline from the host slots to the plan's device; a thread starts the copies where there are any."""
     copies = plan.device.type != "cpu" and not plan.cfg.serial
     return Pipeline(
-        ChunkBatches(shared.slots, pacer),
+        ChunkBatches(shared.slots, pacer)
+        if plan.schedule.ahead is None
+        else DrawnBatches(plan, shared, pacer, make_sampler(plan)),
         plan.layout,
         SLOTS,
         copier,

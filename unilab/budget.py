@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,13 @@ class ThreadBudget:
     """Threads of numpy and torch per role."""
 
     learner: int
-    collector: int
+    collector: int  # each
 
 
-def thread_budget(threads: int | str, *, update_gflop: float) -> ThreadBudget:
-    """Split a run's threads between learner and collector; serial mode takes the same split, for the same bits.
+def thread_budget(threads: int | str, *, update_gflop: float, collectors: int = 1) -> ThreadBudget:
+    """Split a run's threads between learner and collectors; serial mode takes the same split, for the same bits.
 
-    The collector has one thread. The learner has the rest, at most one per 0.15 GFLOP of an update: barriers cost more
+    A collector has one thread. The learner has the rest, at most one per 0.15 GFLOP of an update: barriers cost more
     than further threads give. It never shares the collector's core: a learner with as many threads as there are
     cores fell from 108 to 39 updates/s here (2 cores, 2x256, batch 256) as soon as anything else ran, since each
     barrier then waits for a preempted thread; on an idle machine it gained 1.2x. This is a rule over the config and
@@ -37,6 +37,7 @@ def thread_budget(threads: int | str, *, update_gflop: float) -> ThreadBudget:
     Args:
         threads: all threads of the run, or "auto" for one per usable core.
         update_gflop: rough work of one update, in 1e9 floating-point operations.
+        collectors: how many there are.
 
     Raises:
         ConfigError: not a positive count.
@@ -45,7 +46,46 @@ def thread_budget(threads: int | str, *, update_gflop: float) -> ThreadBudget:
     if total < 1:
         raise ConfigError(f"threads={threads} is not a positive count")
     useful = max(1, math.ceil(update_gflop / 0.15))
-    return ThreadBudget(learner=max(1, min(total - 1, useful)), collector=1)
+    return ThreadBudget(learner=max(1, min(total - collectors, useful)), collector=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Which cores the processes of a run keep to."""
+
+    all: frozenset[int]
+    learner: frozenset[int]
+    collectors: tuple[frozenset[int], ...]
+
+
+def spread_cores(collectors: int) -> Cores | None:
+    """A core for each collector, from the last one down, the others for the learner.
+
+    Where there are not more cores than collectors, the learner has the first and they share the others. None where
+    the system has no affinity, or there is only one core.
+    """
+    if not hasattr(os, "sched_getaffinity") or len(cores := sorted(os.sched_getaffinity(0))) < 2:
+        return None
+    theirs = cores[::-1][: min(collectors, len(cores) - 1)]
+    return Cores(
+        all=frozenset(cores),
+        learner=frozenset(cores) - frozenset(theirs),
+        collectors=tuple(frozenset({theirs[i % len(theirs)]}) for i in range(collectors)),
+    )
+
+
+@contextlib.contextmanager
+def keeping_to(cores: frozenset[int] | None) -> Iterator[None]:
+    """Keep this thread, and those it starts, to some cores while the block runs."""
+    if cores is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def usable_cores() -> int:

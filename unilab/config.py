@@ -32,7 +32,7 @@ from unilab.algos.td3 import TD3Config
 from unilab.envs.bad_values import OnNan
 from unilab.envs.registry import EnvConfig
 from unilab.errors import ConfigError, nearest
-from unilab.pacing import PacingConfig, Schedule
+from unilab.pacing import PacingConfig, Schedule, check_pacing
 from unilab.replay import ReplayConfig
 from unilab.telemetry.trace_ticks import parse_ticks
 from unilab.telemetry.track import Service
@@ -69,7 +69,9 @@ class TrainConfig:
     device: str = "auto"
     """Where the learner computes: auto (CUDA if there is one), cpu, cuda, cuda:1."""
     threads: int | Literal["auto"] = "auto"
-    """Threads of the whole run: one for the collector, the rest for the learner; auto: one per usable core."""
+    """Threads of the whole run: one for each collector, the rest for the learner; auto: one per usable core."""
+    affinity: Literal["none", "spread"] = "none"
+    """spread: each collector keeps to a core of its own, the learner to the others, as far as there are any."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Updates as one compiled graph: auto where the run is long enough to win back the 20 to 45 s of compiling once."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -131,16 +133,25 @@ class TrainConfig:
 
     def schedule(self) -> Schedule:
         """The run's counts; refuses totals and sizes that cannot work."""
-        return Schedule(
+        pacing = self.pacing
+        schedule = Schedule(
             num_envs=self.env.num_envs,
-            steps_per_tick=self.pacing.steps_per_tick,
+            steps_per_tick=pacing.steps_per_tick,
             learning_starts=self.learning_starts,
             total_steps=self.total_steps,
             # The decimal text, not the binary float: 0.37 means 37 updates per 100 steps.
-            utd=Fraction(str(self.pacing.utd)),
+            utd=Fraction(str(pacing.utd)),
             capacity=self.replay.buffer_size,
             uniform_prefill=self.replay.warmup == "uniform",
+            num_collectors=pacing.num_collectors,
+            ahead=pacing.ahead,
         )
+        if pacing.cold_start_debt == "drop":
+            return schedule
+        owed = schedule.prefill
+        if pacing.cold_start_debt != "keep" and schedule.utd:
+            owed = min(owed, int(pacing.cold_start_debt / schedule.utd))
+        return dataclasses.replace(schedule, debt_rows=owed)
 
 
 def check(cfg: TrainConfig) -> None:
@@ -154,6 +165,7 @@ def check(cfg: TrainConfig) -> None:
     _check_trace(cfg)
     _check_run(cfg)
     _check_evaluation(cfg.evaluation)
+    _check_pacing(cfg)
     cfg.schedule()
 
 
@@ -226,6 +238,17 @@ def _check_run(cfg: TrainConfig) -> None:
         raise ConfigError(f"max_restarts={cfg.max_restarts} would have no effect in serial mode: there is one process")
     if cfg.name is not None and (not cfg.name.strip(". ") or "/" in cfg.name):
         raise ConfigError(f"name={cfg.name!r} must be the name of one directory")
+
+
+def _check_pacing(cfg: TrainConfig) -> None:
+    check_pacing(cfg.pacing)
+    if cfg.serial and cfg.pacing.pacing == "free":
+        raise ConfigError("pacing=free would have no effect in serial mode, where all take turns; leave one out")
+    if cfg.pacing.lag_action == "drop" and cfg.learner.n_step > 1:
+        raise ConfigError(
+            f"lag_action=drop cannot work with n_step={cfg.learner.n_step}: rows of the chunk before would be thrown "
+            "away, and kept of this one; use wait or accept"
+        )
 
 
 def _check_evaluation(cfg: EvaluationConfig) -> None:

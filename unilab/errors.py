@@ -60,9 +60,18 @@ class Stopped(UnilabError):
 
 
 class WorkerDied(UnilabError):
-    """A worker process ended or raised; the message carries its traceback or signal."""
+    """A worker process ended or raised; the message carries its traceback or signal.
+
+    Args:
+        message: what became of it.
+        worker: its name, perhaps with its pid behind it; None where it is not known.
+    """
 
     exit_code = 70
+
+    def __init__(self, message: str, worker: str | None = None) -> None:
+        super().__init__(message)
+        self.worker = worker
 
 
 _MACHINE = {

@@ -61,7 +61,7 @@ class Evaluations:
         self._due = Every(cfg.eval_every if self._on else 0, start_steps=plan.start_steps)
         self._running: dict[str, Any] | None = None  # state that is evaluated now
         self._taken_s = 0.0  # when it was the learner's
-        self._store = Checkpoints(plan.run_dir / BEST, keep=1, ring=None)
+        self._store = Checkpoints(plan.run_dir / BEST, keep=1)
         self.best = self._best_before()
         """Best mean return of an evaluation so far; None before the first."""
         self.last: EvaluationResult | None = None
@@ -155,7 +155,7 @@ class Evaluations:
             self.best = mean
             about = {name: state[name] for name in ("tick", "updates", "wall_time_s")}
             about |= {"env": self._plan.cfg.env.env, "algo": self._plan.cfg.algo, "mean_reward": mean}
-            self._store.begin(env_steps, state, about, rows=(0, 0), as_of_s=self._taken_s)
+            self._store.begin(env_steps, state, about, as_of_s=self._taken_s)
         wanted = self._plan.cfg.evaluation.stop_at_return
         self.reached = wanted is not None and mean >= wanted
 

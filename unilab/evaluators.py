@@ -150,6 +150,7 @@ class SpawnedEvaluator:
             threads=job.threads,
             bell=self._bell,
             output=self._output,
+            cores=plan.cores.all if plan.cores else None,
         )
         stack.callback(self._worker.stop, STOP_S)
         stack.callback(self._ask_stop)

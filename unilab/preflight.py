@@ -16,7 +16,7 @@ import torch
 from unilab.algos.base import PolicySpec
 from unilab.algos.compiled import Compute
 from unilab.algos.policy_module import make_sight
-from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget
+from unilab.budget import Cores, ThreadBudget, check_memory, format_bytes, spread_cores, thread_budget
 from unilab.checks.finding import warnings_of
 from unilab.checks.quick import machine_findings, size_findings
 from unilab.computing import pick_compute
@@ -35,7 +35,7 @@ from unilab.telemetry.trace_file import NAME as TRACE
 from unilab.telemetry.trace_ticks import recorded_ticks
 from unilab.telemetry.track import check_service
 from unilab.watchdog import Deadline, ending_deadline
-from unilab.workers.stats import CollectorStats
+from unilab.workers.stats import LOCKSTEP_CHUNKS, CollectorStats
 
 SLOTS = 2  # host slots: one is trained on while the other is filled
 
@@ -52,6 +52,7 @@ class Plan:
     spec: EnvSpec
     device: torch.device
     threads: ThreadBudget
+    cores: Cores | None  # None: the system decides
     compute: Compute
     run_dir: Path
     t0_ns: int  # start of this process's part of the run on the clock of all its processes
@@ -104,7 +105,7 @@ class Plan:
 
     @property
     def start_steps(self) -> int:
-        """Env steps trained on before this start."""
+        """Env steps counted before this start."""
         return self.schedule.watermark(int(self.resume.state["tick"])) if self.resume else 0
 
     def wall_s(self) -> float:
@@ -128,7 +129,8 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
     check(cfg)
     check_service(cfg.track)
     device = pick_device(cfg.device)
-    threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg))
+    threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg), collectors=cfg.pacing.num_collectors)
+    cores = spread_cores(cfg.pacing.num_collectors) if cfg.affinity == "spread" else None
     compute = pick_compute(cfg, device, resume.state.get("compute", _AS_BEFORE) if resume else None)
     warnings = warnings_of(machine_findings(cfg, threads, device))
     spec = look_at_env(cfg, deadline)
@@ -141,7 +143,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
     warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(cfg, spec)))
     if resume:
         check_resume(cfg, resume)
-        return Plan(cfg, spec, device, threads, compute, resume.run_dir, t0_ns, resume, warnings=warnings)
+        return Plan(cfg, spec, device, threads, cores, compute, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
     preload = open_replay(cfg.replay_from, cfg, row_layout(cfg, spec).width) if cfg.replay_from else None
     try:
@@ -151,7 +153,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
             f"no run directory can be made in log_dir={cfg.log_dir} ({error}); use --log-dir, or another --name"
         ) from error
     return Plan(
-        cfg, spec, device, threads, compute, run_dir, t0_ns, weights=weights, preload=preload, warnings=warnings
+        cfg, spec, device, threads, cores, compute, run_dir, t0_ns, weights=weights, preload=preload, warnings=warnings
     )
 
 
@@ -216,12 +218,22 @@ def row_bytes(cfg: TrainConfig, spec: EnvSpec) -> int:
     return row_layout(cfg, spec).width * 4 + 8
 
 
-def episode_capacity(schedule: Schedule, n_step: int) -> int:
-    """Episodes that can end before the learner looks: one an env step in the prefill and two chunks.
+def episode_capacity(share: Schedule, n_step: int) -> int:
+    """Episodes of a collector that can end before the learner looks: one an env step in the prefill and its chunks.
 
     A collector that begins, or replaces another, does ``n_step - 1`` rounds more.
     """
-    return schedule.prefill + 2 * schedule.chunk_rows + 3 * (n_step - 1) * schedule.num_envs
+    return share.prefill + told_chunks(share) * share.chunk_rows + 3 * (n_step - 1) * share.num_envs
+
+
+def told_chunks(share: Schedule) -> int:
+    """Newest chunks of a collector whose statistics are kept apart: those it may be ahead, and some to look back at."""
+    return LOCKSTEP_CHUNKS if share.ahead is None else share.ahead + LOCKSTEP_CHUNKS
+
+
+def packers(schedule: Schedule) -> int:
+    """Processes that pack a part of each batch."""
+    return schedule.num_collectors if schedule.ahead is None else 1
 
 
 def slot_rows(cfg: TrainConfig) -> int:
@@ -234,9 +246,14 @@ def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
     schedule, layout = cfg.schedule(), row_layout(cfg, spec)
     return {
         "ring": Ring.required_bytes(cfg.replay.buffer_size, layout),
-        "host slots": HostSlots.required_bytes(SLOTS, slot_rows(cfg), layout),
-        "statistics": CollectorStats.required_bytes(
-            episode_capacity(schedule, cfg.learner.n_step), len(EPISODE_COLUMNS) + len(spec.metric_names)
+        "host slots": HostSlots.required_bytes(SLOTS, slot_rows(cfg), layout, packers(schedule)),
+        "statistics": sum(
+            CollectorStats.required_bytes(
+                episode_capacity(share, cfg.learner.n_step),
+                len(EPISODE_COLUMNS) + len(spec.metric_names),
+                told_chunks(share),
+            )
+            for share in schedule.shares
         ),
     }
 
@@ -261,7 +278,7 @@ def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
         ("algo", f"{cfg.algo}, " + ", ".join(f"{name} {value}" for name, value in facts.items())),
         (
             "pacing",
-            f"{'serial' if cfg.serial else 'lockstep'}: {schedule.total_steps:,} env steps, "
+            f"{_pacing(cfg)}: {schedule.total_steps:,} env steps, "
             f"{schedule.prefill:,} of them {'random' if schedule.uniform_prefill else 'before learning'}; "
             f"utd {cfg.pacing.utd:g}, {schedule.chunk_rows} env steps and up to {schedule.max_updates} updates a tick",
         ),
@@ -271,9 +288,23 @@ def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
             f"batch {cfg.replay.batch_size}",
         ),
         ("memory", needs),
-        ("device", f"{plan.device}; threads: learner {plan.threads.learner}, collector {plan.threads.collector}"),
+        ("device", f"{plan.device}; threads: learner {plan.threads.learner}, {_collector_threads(plan)}"),
         ("update", str(plan.compute)),
     ]
+
+
+def _pacing(cfg: TrainConfig) -> str:
+    pacing = cfg.pacing
+    collectors = f", {pacing.num_collectors} collectors" if pacing.num_collectors > 1 else ""
+    if pacing.ahead is None:
+        return f"{'serial' if cfg.serial else 'lockstep'}{collectors}"
+    lag = "" if pacing.max_policy_lag is None else f", policy lag {pacing.lag_action} {pacing.max_policy_lag}"
+    return f"free-running{collectors}, up to {pacing.ahead} chunks ahead{lag}"
+
+
+def _collector_threads(plan: Plan) -> str:
+    count, threads = plan.cfg.pacing.num_collectors, plan.threads.collector
+    return f"collector {threads}" if count == 1 else f"{count} collectors {threads} each"
 
 
 def _bounds(spec: EnvSpec) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from unilab.errors import NonFinite
 from unilab.telemetry.episodes import Episode, EpisodeWindow
 from unilab.telemetry.every import Every, EverySeconds
+from unilab.telemetry.lags import Histogram, Lags
 from unilab.telemetry.metrics import Metrics
 from unilab.telemetry.reporter import Reporter
 
@@ -44,9 +45,18 @@ class Progress:
         metrics: the learner's scalars, filled by the loop.
         metric_names: of the env, in the order of the episode rows.
         log_every: when the files are due, by env steps.
+        max_policy_lag: free-running: chunks with older weights are counted.
     """
 
-    def __init__(self, reporter: Reporter, metrics: Metrics, metric_names: Sequence[str], *, log_every: Every) -> None:
+    def __init__(
+        self,
+        reporter: Reporter,
+        metrics: Metrics,
+        metric_names: Sequence[str],
+        *,
+        log_every: Every,
+        max_policy_lag: int | None = None,
+    ) -> None:
         self.episodes = EpisodeWindow()
         self._reporter = reporter
         self._metrics = metrics
@@ -56,6 +66,9 @@ class Progress:
         self._console_due = EverySeconds(min(FIRST_CONSOLE_S, self._console_s))
         self._to_files = self._to_console = False
         self._age_sum, self._age_count = 0.0, 0
+        self._lags = Lags(max_policy_lag)
+        self._free = False  # free-running: lags are looked at in detail
+        self._histograms: Mapping[str, Histogram] = {}
         self._mark: Mark | None = None  # at the last write to files
         self._recent: deque[Mark] = deque()  # at the last writes to the console
         self._rewards_from: tuple[int, float] | None = None  # env steps and sum of rewards at the last write to files
@@ -85,8 +98,16 @@ class Progress:
     def add_batch(self, tick: int, versions: NDArray[np.int64]) -> None:
         """Take a sample of the policy versions of a tick's rows; rows of uniform random actions count as version 0."""
         if versions.size:
-            self._age_sum += sum(tick - 1 - max(version, 0) for version in versions.tolist())
+            ages = [tick - 1 - max(version, 0) for version in versions.tolist()]
+            self._age_sum += sum(ages)
             self._age_count += versions.size
+            if self._free:
+                self._lags.add_ages(ages)
+
+    def add_lags(self, lags: Iterable[tuple[int, int]]) -> None:
+        """Free-running: take how old the weights of each chunk were when it began and when it came in, in versions."""
+        self._free = True
+        self._lags.add(lags)
 
     def prefill(self, env_steps: int, total: int, reward_sum: float) -> None:
         """Say how far the prefill is, every few seconds and, once, at its end."""
@@ -115,6 +136,8 @@ class Progress:
         *,
         reward_sum: float,
         skipped: int,
+        dropped: int = 0,
+        debt_chunks: int | None = None,
         policy_lag: int,
         seconds: Mapping[str, Mapping[str, float]],
         resident: Mapping[str, int],
@@ -127,6 +150,8 @@ class Progress:
             updates: of the whole run.
             reward_sum: of all rows so far, env units.
             skipped: env steps that were not stored; 0 is not written.
+            dropped: env steps whose weights were too old; 0 is not written.
+            debt_chunks: free-running: chunks that are in and not trained on yet; None in lockstep.
             policy_lag: versions between the learner and the policy that collected the newest rows.
             seconds: by role and span, since the start.
             resident: memory by role, bytes.
@@ -143,6 +168,8 @@ class Progress:
             return
         memory = {f"sys/{role}_rss_mb": nbytes / 1e6 for role, nbytes in resident.items()}
         skips = {"rollout/skipped_steps": float(skipped)} if skipped else {}
+        skips |= {} if debt_chunks is None else {"lag/debt_chunks": float(debt_chunks)}
+        skips |= {"lag/dropped_steps": float(dropped)} if dropped else {}
         to_files = (self._to_files or last) and env_steps > self._written
         if to_files:
             self._scalars = self._sums(now) | _speeds(self._mark, now) | memory | skips
@@ -151,6 +178,7 @@ class Progress:
             self._reporter.write(env_steps, shown, to_console=True, to_files=False)
         if to_files:
             self._reporter.write(env_steps, self._scalars, to_console=False, to_files=True)
+            self._reporter.write_histograms(env_steps, self._histograms)
             self._written = env_steps
             self._mark = now
             self._rewards_from = env_steps, reward_sum
@@ -217,7 +245,8 @@ class Progress:
             scalars["lag/row_age"] = self._age_sum / self._age_count
             scalars["lag/policy"] = float(now.policy_lag)
         self._age_sum, self._age_count = 0.0, 0
-        return scalars
+        lags, self._histograms = self._lags.drain()
+        return scalars | lags
 
 
 def _speeds(then: Mark, now: Mark) -> dict[str, float]:

@@ -22,6 +22,7 @@ FREE = frozenset(
         "save_every",
         "keep",
         "max_restarts",
+        "affinity",
         "on_nan",
         "trace",
         "track",
@@ -63,8 +64,12 @@ FIXED = frozenset(
         "replay.buffer_size",
         "replay.learning_starts",
         "replay.warmup",
+        "pacing.pacing",
+        "pacing.num_collectors",
         "pacing.utd",
         "pacing.steps_per_tick",
+        "pacing.max_unspent_chunks",
+        "pacing.cold_start_debt",
     }
 )
 """Keys that cannot differ: shapes and counts of what was saved depend on them."""

@@ -54,6 +54,7 @@ class RunLog:
             console,
             [board, table, *trackers],
             evaluations=[board, *trackers],
+            histograms=[board],
             total_steps=plan.schedule.watermark(plan.schedule.total_ticks),
         )
         self.metrics = Metrics()
@@ -63,6 +64,7 @@ class RunLog:
             self.metrics,
             plan.spec.metric_names,
             log_every=Every(plan.cfg.log_every, start_steps=plan.start_steps),
+            max_policy_lag=plan.cfg.pacing.max_policy_lag,
         )
 
     def close(self) -> None:

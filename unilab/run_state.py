@@ -2,12 +2,12 @@
 
 The learner's networks, optimisers and generators; the two newest weight versions, since a chunk that was not granted
 yet acts with the one before the last; what the next scalars depend on; episodes that ended in a chunk which is not
-trained on yet; and the collector's envs, noise and running episodes. Rows of the replay are saved beside it.
+trained on yet; and the collectors' envs, noise and running episodes. Rows of the replay are saved beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from unilab.config import dump
 from unilab.preflight import Plan
 from unilab.progress import Progress
 from unilab.weights import WeightBlock
-from unilab.workers.stats import CollectorStats
+from unilab.workers.stats import Reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,18 @@ class Parts:
     learner: Learner
     weights: WeightBlock
     progress: Progress
-    stats: CollectorStats
+    reports: Reports
 
 
 def gather(
-    plan: Plan, parts: Parts, *, tick: int, finished: int, starts: int, collector: Mapping[str, Any] | None
+    plan: Plan,
+    parts: Parts,
+    *,
+    tick: int,
+    counted: Sequence[int],
+    finished: Sequence[int],
+    starts: int,
+    collectors: Sequence[Mapping[str, Any] | None],
 ) -> dict[str, Any]:
     """A copy of everything but the replay: nested dicts and lists of tensors, numbers and strings.
 
@@ -42,20 +49,23 @@ def gather(
         plan: of the run.
         parts: of the learner's process.
         tick: last finished.
-        finished: last chunk whose rows are all in, ``tick`` or the one after it.
-        starts: of collectors so far; the next one draws seeds of its own.
-        collector: its state after that chunk; None where it could not be asked.
+        counted: newest chunk of each collector that the tick counted.
+        finished: newest chunk of each whose rows are all in.
+        starts: of collectors so far; the next ones draw seeds of their own.
+        collectors: the state of each after that chunk; None where it could not be asked.
     """
+    rows = sum(share.watermark(chunk) for share, chunk in zip(plan.schedule.shares, finished, strict=True))
     return learnt(plan, parts.learner, tick) | {
-        "finished": finished,
-        "env_steps": plan.schedule.watermark(finished),
+        "counted": list(counted),
+        "finished": list(finished),
+        "env_steps": rows,
         "learning_starts": plan.cfg.learning_starts,
         "preloaded": plan.schedule.preloaded,
         "starts": starts,
         "weights": as_tensors(parts.weights.snapshots()),
         "progress": parts.progress.state_dict(),
-        "stats": as_tensors(parts.stats.state_dict(finished)),
-        "collector": as_tensors(collector),
+        "stats": as_tensors(parts.reports.state_dict(finished)),
+        "collectors": as_tensors(list(collectors)),
     }
 
 
@@ -83,13 +93,12 @@ def restore(plan: Plan, parts: Parts, state: Mapping[str, Any]) -> None:
     """Put the learner's side back to where ``gather`` was called, but for the learner itself."""
     parts.weights.restore(as_arrays(state["weights"]))
     parts.progress.load_state_dict(state["progress"], plan.device)
-    parts.stats.load_state_dict(as_arrays(state["stats"]))
+    parts.reports.load_state_dict(as_arrays(state["stats"]))
 
 
-def collector_state(state: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The collector's part of a saved state, as ``CollectorJob`` takes it."""
-    saved = state["collector"]
-    return None if saved is None else dict(as_arrays(saved))
+def collector_states(state: Mapping[str, Any]) -> list[dict[str, Any] | None]:
+    """Each collector's part of a saved state, as ``CollectorJob`` takes it."""
+    return [None if saved is None else dict(as_arrays(saved)) for saved in state["collectors"]]
 
 
 def _on_cpu(value: Any) -> Any:

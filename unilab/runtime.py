@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 
-import numpy as np
 import torch
 
 from unilab.algos.registry import make_learner
 from unilab.algos.symmetry import Augment, HalfMirrored, unchanged
-from unilab.assembly import collector_job, make_copier, make_pipeline, open_shared, pack_batch
-from unilab.budget import keep_freed_memory
+from unilab.assembly import collector_jobs, make_copier, make_pipeline, make_sampler, open_shared, pack_batch
+from unilab.budget import keep_freed_memory, keeping_to
 from unilab.checkpoint import preload
-from unilab.collectors import CollectorHandle, SerialCollector, SpawnedCollector
+from unilab.collectors import Crew, SerialCollectors, SpawnedCollectors
 from unilab.computing import state_of
 from unilab.config import TrainConfig, dump
 from unilab.digest import digest
@@ -42,6 +41,7 @@ from unilab.tracing import RunTiming, RunTrace, make_gauges
 from unilab.transfer import Batch
 from unilab.weights import FlatState, WeightBlock, WeightWriter
 from unilab.workers import Worker
+from unilab.workers.stats import mean_seconds
 
 LEARNER_SPANS = ("wait_batch", "update", "publish", "save")
 """Parts of the learner's time: spans of the main thread that do not nest."""
@@ -96,7 +96,7 @@ class Runtime:
     # ------------------------------------------------------------ opening
 
     def open(self) -> None:
-        """Take shared memory, start the collector, build the learner, open telemetry.
+        """Take shared memory, start the collectors, build the learner, open telemetry.
 
         Raises:
             ResourceError: the machine lacks what that needs.
@@ -113,22 +113,23 @@ class Runtime:
         self._stack.callback(self._console.close)
         self._worker_log = self._console.worker_log(plan.run_dir)
         self._shared = open_shared(plan, self._stack)
-        self.ring, self._stats = self._shared.ring, self._shared.stats
+        self.replay, self._reports = self._shared.replay, self._shared.reports
         self._stack.enter_context(self._interrupt)
         if platform.machine() not in ("x86_64", "AMD64"):
             self._console.note(f"{platform.machine()}: the order of shared-memory stores is only ensured on x86-64")
         keep_freed_memory()
         torch.set_num_threads(plan.threads.learner)
+        self._stack.enter_context(keeping_to(plan.cores.learner if plan.cores else None))
         self._open_learner()
         self._write_origin()  # not before: a run that is refused to go on stays as it was
         self._open_telemetry()
-        self.parts = Parts(self.learner, self._block, self.progress, self._stats)
+        self.parts = Parts(self.learner, self._block, self.progress, self._reports)
         self._waiter = Waiter(self._shared.learner, lambda: self.interrupted)
         if plan.resume:
             self._restore(plan.resume)
-        self.collector = self._open_collector()
-        self._kills.append(self.collector.kill)
-        self._stack.callback(self.collector.stop)
+        self.collectors = self._open_collectors()
+        self._kills.append(self.collectors.kill)
+        self._stack.callback(self.collectors.stop)
         self._open_saver()
         self._open_evaluations()
         self._open_pipeline()
@@ -182,8 +183,8 @@ class Runtime:
         self._run_trace = RunTrace(plan)
         self.trace = self._run_trace.tracer
         self._stack.callback(self.trace.close)
-        self._gauges = make_gauges(self._run_trace, self._shared)
-        self._timing = RunTiming(self.trace, self._stats, plan)
+        self._gauges = make_gauges(self._run_trace, self._shared, lambda: self.pacer.debt)
+        self._timing = RunTiming(self.trace, self._reports, plan)
         self._log = RunLog(plan, self._console)
         self._stack.callback(self._log.close)
         self.metrics, self.progress = self._log.metrics, self._log.progress
@@ -192,30 +193,30 @@ class Runtime:
         plan = self.plan
         self._due_save = Every(plan.cfg.save_every, start_steps=plan.start_steps)
         self._saver = Saver(
-            plan, self.parts, self._state, self._shared, self.collector, self._waiter, self._console.note
+            plan, self.parts, self._state, self._shared, self.collectors, self._waiter, self._console.note
         )
         self._stack.callback(self._saver.close)
         if plan.resume:
             self._saver.go_on(plan.resume)
         elif plan.preload:
-            preload(plan.preload.checkpoint, self.ring, self.schedule.preloaded)
+            preload(plan.preload.checkpoint, self.replay.rings, [share.preloaded for share in self.schedule.shares])
 
     def _open_pipeline(self) -> None:
         plan = self.plan
-        self.pacer = self.collector.pacer
+        self.pacer = self.collectors.pacer
         background = Waiter(self._shared.copier, lambda: self._shared.stopped)
-        self.collector.watched_by(self._waiter, background)
+        self.collectors.watched_by(self._waiter, background)
         copier = make_copier(plan, self._shared, self._console, self.trace)
         self.pipeline = make_pipeline(plan, self._shared, self.pacer, copier, self._waiter, background, self.trace)
-        self.collector.then(self.pipeline.retry)
+        self.collectors.then(self.pipeline.retry)
         self._stack.callback(self.pipeline.close)
 
-    def _open_collector(self) -> CollectorHandle:
-        job = collector_job(self.plan, self._shared, self._block)
+    def _open_collectors(self) -> Crew:
+        jobs = collector_jobs(self.plan, self._shared, self._block)
         if self.plan.cfg.serial:
-            return SerialCollector(self.plan, job, self.trace, self._interrupt, self._show_prefill, self._stack)
-        return SpawnedCollector(
-            self.plan, self._shared, job, self._console.note, lambda: self.interrupted, self._worker_log
+            return SerialCollectors(self.plan, jobs, self.trace, self._interrupt, self._show_prefill, self._stack)
+        return SpawnedCollectors(
+            self.plan, self._shared, jobs, self._console.note, lambda: self.interrupted, self._worker_log
         )
 
     def _open_evaluations(self) -> None:
@@ -263,23 +264,23 @@ class Runtime:
         self._console.header(header(self.plan, self.learner.facts()))
         for warning in self.plan.warnings:
             self._console.note(f"warning: {warning}")
-        continued = self.collector.wait_ready(self._waiter)
+        continued = self.collectors.wait_ready(self._waiter)
         if self.plan.resume:
             return self._go_on(self.plan.resume, continued)
         weights_first = not self.schedule.uniform_prefill
         if weights_first:
             self._publish_first()
         self.pacer.grant(0)
-        self.collector.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
+        self.collectors.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
-        self._feed_normalisers(0, self.ring.oldest, self.ring.cursor)
+        self._feed_normalisers((-1,) * len(self.replay.rings), self.pacer.counted(0))
         if not weights_first:
             self._publish_first()
         self._write_progress(0)
         self.evaluations.start()
         self.pipeline.prefetch(1)
         self.pacer.grant(1)
-        self._timing.start(0)
+        self._timing.start(0, self.pacer.counted(0))
         return 0
 
     def _publish_first(self) -> None:
@@ -287,35 +288,46 @@ class Runtime:
             self.weights.publish(version=0)
 
     def take(self, tick: int) -> Batch:
-        """The batch of a tick; a collector that dies is replaced as often as ``max_restarts`` says.
+        """The batch of a tick; collectors that die are replaced as often as ``max_restarts`` says.
 
         Raises:
             WorkerDied: the collector has died or hangs.
             Stopped: the run was asked to stop.
         """
         self.trace.at(tick)
-        return self.collector.surviving(lambda: self.pipeline.take(tick))
+        return self.collectors.surviving(lambda: self.pipeline.take(tick))
 
     def grant(self, chunk: int) -> None:
-        """Let the collector run a chunk, as soon as no save needs the rows that it overwrites."""
+        """Let the collectors go on to this chunk, as soon as no save needs the rows that it overwrites."""
         self._saver.before_chunk(chunk)
         with self.trace.span("grant"):
             self.pacer.grant(chunk)
 
     def observe(self, tick: int) -> None:
-        """Feed the rows of chunk ``tick``, each once and in order, to the learner's normalisers."""
-        self._feed_normalisers(tick, self.schedule.watermark(tick - 1), self.schedule.watermark(tick))
+        """Feed the rows that a tick is the first to count, each once and in order, to the learner's normalisers."""
+        self._feed_normalisers(self.pacer.counted(tick - 1), self.pacer.counted(tick))
+
+    def publish(self, tick: int) -> None:
+        """Publish the weights after a tick, if they are due; free-running, it may have to wait for old chunks first."""
+        self.collectors.surviving(lambda: self.pacer.admit(tick, self._waiter))
+        if tick % self.plan.cfg.pacing.publish_interval == 0:
+            with self.trace.span("publish", version=tick):
+                self.weights.publish(version=tick)
+        self.pacer.published(tick)
 
     def tick_done(self, tick: int, batch: Batch) -> None:
-        """Count a finished tick, take over what the collector reported, write scalars when due."""
+        """Count a finished tick, take over what the collectors reported, write scalars when due."""
         self._tick = tick
-        self.progress.add_episodes(self._stats.take_episodes(tick))
+        counted = self.pacer.counted(tick)
+        self.progress.add_episodes(self._reports.take_episodes(counted))
+        if self.schedule.ahead is not None:
+            self.progress.add_lags(self._reports.lags(self.pacer.counted(tick - 1), counted))
         self.progress.add_batch(tick, batch.packed.versions)
         self._gauges.sample(batch.packed)
         if self.progress.due(self.schedule.watermark(tick)):
             with self.trace.span("log", tick=tick):
                 self._write_progress(tick)
-        self._timing.tick_done(tick)
+        self._timing.tick_done(tick, counted)
         self.evaluations.tick_done(tick)
         env_steps = self.schedule.watermark(tick)
         self._enough = not self._hooks.tick_done(env_steps, self.progress.scalars, self.evaluations.last)
@@ -345,7 +357,7 @@ class Runtime:
             self.evaluations.begin_last(tick)
         self._save_last(tick, limit_s)
         self._write_progress(tick, last=True)  # after the save: a run that goes on writes when it is due
-        self.collector.stop()
+        self.collectors.stop()
         if self.interrupted:
             self._end_interrupted()
             return
@@ -378,11 +390,11 @@ class Runtime:
                 if interrupted:
                     self.evaluations.settle(limit_s)
                 else:
-                    self.collector.stop()
+                    self.collectors.stop()
                 self._save_last(self._tick, limit_s)
         with self._ending.noted("the summary is not complete"):
             if self._ready:
-                self.collector.stop()
+                self.collectors.stop()
             if interrupted:
                 self._end_interrupted()
             else:
@@ -404,68 +416,77 @@ class Runtime:
     def _restore(self, resume: Resume) -> None:
         """Put the learner's side back to where the checkpoint was made."""
         restore(self.plan, self.parts, resume.state)
-        counters = self._shared.counters
-        counters["granted"] = counters["finished"] = int(resume.state["finished"])
         self._tick = int(resume.state["tick"])
+        for channel, finished in zip(self._shared.channels, resume.state["finished"], strict=True):
+            channel.counters["granted"] = channel.counters["finished"] = int(finished)
+            channel.counters["version"] = self._tick
 
     def _go_on(self, resume: Resume, continued: bool) -> int:
-        tick, finished = int(resume.state["tick"]), int(resume.state["finished"])
+        tick = int(resume.state["tick"])
         for note in resume.notes:
             self._console.note(note)
         if not continued:
             self._console.note("the state of the envs is not known: they start new episodes; everything else goes on")
-        if finished > tick:  # before anyone asks for it
-            pack_batch(self.plan, self._shared, tick + 1)
+        # In lockstep the next chunk is in, as a rule, and its batch was packed by those who collected it.
+        packed = self.schedule.ahead is None and all(chunk > tick for chunk in self._shared.finished)
+        if packed:
+            domain = [share.domain(tick + 1) for share in self.schedule.shares]
+            pack_batch(self.plan, self._shared, make_sampler(self.plan), tick + 1, domain)
         self.pipeline.prefetch(tick + 1)
-        if finished == tick:
+        if not packed:
             self.grant(tick + 1)
         self._write_progress(tick)
-        self._timing.start(tick)
+        self._timing.start(tick, self.pacer.counted(tick))
         return tick
 
     # ------------------------------------------------------------ parts
 
     def _between_ticks(self) -> bool:
         """Whether learner and rows are where the last finished tick left them: nothing else can be gone on from."""
-        updates = self.schedule.updates_until(self._tick)
-        return self.learner.updates == updates and self._shared.counters["finished"] <= self._tick + 1
+        if self.learner.updates != self.schedule.updates_until(self._tick):
+            return False
+        return self.schedule.ahead is not None or max(self._shared.finished) <= self._tick + 1
 
     def _show_prefill(self) -> None:
-        self.progress.add_episodes(self._stats.take_episodes(0))
-        self.progress.prefill(self.ring.cursor, self.schedule.prefill, self._stats.reward_sum)
+        self.progress.add_episodes(self._reports.take_episodes((0,) * len(self.replay.rings)))
+        self.progress.prefill(self.replay.cursor, self.schedule.prefill, self._reports.reward_sum)
 
-    def _feed_normalisers(self, chunk: int, start: int, stop: int) -> None:
-        self.learner.observe_returns(self._stats.returns(chunk))
+    def _feed_normalisers(self, after: tuple[int, ...], upto: tuple[int, ...]) -> None:
+        """Rows of the chunks after the first and up to the second, of each collector; -1: from the very first row."""
+        for returns in self._reports.returns(after, upto):
+            self.learner.observe_returns(returns)
         if not self.plan.cfg.learner.norm_obs:
             return
-        columns = self.ring.layout.columns
-        for rows in self.ring.read(start, stop):
-            critic = rows[:, columns["critic_obs"]] if "critic_obs" in columns else None
-            self.learner.observe(
-                torch.from_numpy(rows[:, columns["obs"]].copy()),
-                None if critic is None else torch.from_numpy(critic.copy()),
-            )
+        columns = self.replay.layout.columns
+        for ring, share, old, new in zip(self.replay.rings, self.schedule.shares, after, upto, strict=True):
+            for rows in ring.read(share.watermark(old) if old >= 0 else ring.oldest, share.watermark(new)):
+                critic = rows[:, columns["critic_obs"]] if "critic_obs" in columns else None
+                self.learner.observe(
+                    torch.from_numpy(rows[:, columns["obs"]].copy()),
+                    None if critic is None else torch.from_numpy(critic.copy()),
+                )
 
     def _write_progress(self, tick: int, *, last: bool = False) -> None:
-        done = self._stats.totals(tick)
+        done = self._reports.totals(self.pacer.counted(tick))
         learner_ns = self.trace.totals_ns
         learner_s = {name: learner_ns.get(name, 0) / 1e9 for name in LEARNER_SPANS}
-        newest = np.array([self.schedule.watermark(tick) - 1])
         self.progress.write(
             self.schedule.watermark(tick),
             self.learner.updates,
-            reward_sum=done.reward,
-            skipped=done.skipped,
-            policy_lag=tick - 1 - int(self.ring.versions_of(newest)[0]),
-            seconds={"learner": learner_s, "collector": done.seconds},
+            reward_sum=sum(part.reward for part in done),
+            skipped=sum(part.skipped for part in done),
+            dropped=self._reports.dropped,
+            debt_chunks=self.pacer.debt,
+            policy_lag=tick - 1 - self.replay.newest_version,
+            seconds={"learner": learner_s, "collector": mean_seconds(done)},
             resident=self._resident(),
             last=last,
         )
 
     def _resident(self) -> dict[str, int]:
         """Memory by role; of those whose memory can be seen."""
-        pids = {"learner": os.getpid(), "collector": self.collector.pid}
-        found = {role: resident_bytes(pid) for role, pid in pids.items() if pid}
+        pids = {"learner": [os.getpid()], "collector": self.collectors.pids}
+        found = {role: sum(resident_bytes(pid) or 0 for pid in of_role) for role, of_role in pids.items()}
         return {role: nbytes for role, nbytes in found.items() if nbytes}
 
     def _say_timing(self) -> None:
@@ -499,10 +520,10 @@ class Runtime:
                 self._ending.lose(lost)
         for lost in self._log.lost():
             self._ending.lose(lost)
-        summary.restarts = self.collector.restarts
+        summary.restarts = self.collectors.restarts
         episodes = self.progress.episodes
-        summary.env_steps = self.ring.cursor
-        summary.skipped_steps = self._stats.skipped
+        summary.env_steps = self.replay.cursor
+        summary.skipped_steps = self._reports.skipped
         summary.updates = self.learner.updates
         summary.ticks = self._tick
         summary.env_steps_per_s = summary.env_steps / summary.wall_time_s
@@ -511,4 +532,4 @@ class Runtime:
         summary.best_eval_mean = self.evaluations.best
         summary.mean_ep_length = episodes.scalars().get("rollout/ep_len_mean")
         summary.learner_digest = digest(self.learner.state_dict())
-        summary.replay_digest = self.ring.digest()
+        summary.replay_digest = self.replay.digest()

@@ -9,7 +9,7 @@ from typing import Any
 
 from unilab.assembly import Shared
 from unilab.checkpoint import Checkpoints, checkpoint_name, list_checkpoints, load_replay, steps_of
-from unilab.collectors import CollectorHandle
+from unilab.collectors import Crew
 from unilab.digest import all_finite
 from unilab.errors import NonFinite, WaitTimeout, WorkerDied
 from unilab.preflight import Plan
@@ -26,8 +26,8 @@ class Saver:
         plan: of the run.
         parts: whose state is saved.
         flat: the published state; checked before each save.
-        shared: ring and counters.
-        collector: parked for each save.
+        shared: rings and counters.
+        collectors: parked for each save.
         waiter: of this thread.
         note: takes a message for the console.
     """
@@ -38,7 +38,7 @@ class Saver:
         parts: Parts,
         flat: FlatState,
         shared: Shared,
-        collector: CollectorHandle,
+        collectors: Crew,
         waiter: Waiter,
         note: Callable[[str], None],
     ) -> None:
@@ -46,20 +46,20 @@ class Saver:
         self._parts = parts
         self._flat = flat
         self._shared = shared
-        self._collector = collector
+        self._collectors = collectors
         self._waiter = waiter
         self._note = note
         self._saved = -1  # last tick
         self._told = self._begun = 0  # failures: those that were told, those before the newest save
         self._ending = False
-        self._checkpoints = Checkpoints(plan.run_dir / "checkpoints", keep=plan.cfg.keep, ring=shared.ring)
+        self._checkpoints = Checkpoints(plan.run_dir / "checkpoints", keep=plan.cfg.keep, rings=shared.replay.rings)
 
     def go_on(self, resume: Resume) -> None:
-        """Fill the ring with what the checkpoint has; later saves share its files.
+        """Fill the rings with what the checkpoint has; later saves share its files.
 
         What an earlier attempt saved behind this checkpoint is set aside under another name.
         """
-        self._checkpoints.adopt(resume.checkpoint, load_replay(resume.checkpoint, self._shared.ring))
+        self._checkpoints.adopt(resume.checkpoint, load_replay(resume.checkpoint, self._shared.replay.rings))
         for later in list_checkpoints(resume.checkpoint.parent):
             if steps_of(later) > int(resume.state["env_steps"]):
                 name = checkpoint_name(steps_of(later))
@@ -70,11 +70,11 @@ class Saver:
     def save(self, tick: int, patience_s: float | None = None) -> None:
         """Start to write a checkpoint of the state after ``tick``.
 
-        The collector is parked first: the granted chunk is in and the next not granted, so nothing is in flight.
+        The collectors are parked first: what was granted is in and nothing more is granted, so nothing is in flight.
 
         Args:
             tick: last finished.
-            patience_s: give up waiting for the chunk after this time and save all the same; None waits as ever.
+            patience_s: give up waiting for what was granted after this time and save all the same; None waits as ever.
 
         Raises:
             NonFinite: the state holds a NaN or an infinity; nothing is written.
@@ -82,24 +82,33 @@ class Saver:
         if tick == self._saved:
             return
         self.wait()  # two copies of the state would be one too many
-        collector = self._park(min(tick + 1, self._plan.schedule.total_ticks), patience_s)
-        finished = self._shared.counters["finished"]
-        starts = self._plan.starts + self._collector.restarts
-        state = gather(self._plan, self._parts, tick=tick, finished=finished, starts=starts, collector=collector)
+        collectors = self._park(tick, patience_s)
+        finished = self._shared.finished
+        state = gather(
+            self._plan,
+            self._parts,
+            tick=tick,
+            counted=self._collectors.pacer.counted(tick),
+            finished=finished,
+            starts=self._plan.starts + self._collectors.restarts,
+            collectors=collectors,
+        )
         if not all_finite(state["learner"]):
             raise NonFinite(f"the learner's state holds a NaN or an infinity at tick {tick:,}; it is not saved")
         self._flat.check()
-        schedule, cfg = self._plan.schedule, self._plan.cfg
-        low, stop = schedule.oldest(finished), schedule.watermark(finished)
+        shares, cfg = self._plan.schedule.shares, self._plan.cfg
+        rows = [(share.oldest(chunk), share.watermark(chunk)) for share, chunk in zip(shares, finished, strict=True)]
         counts = {name: state[name] for name in ("tick", "updates", "wall_time_s")}
         self._begun = len(self._checkpoints.failures)
-        self._checkpoints.begin(stop, state, counts | {"env": cfg.env.env, "algo": cfg.algo}, rows=(low, stop))
+        meta = counts | {"env": cfg.env.env, "algo": cfg.algo}
+        self._checkpoints.begin(state["env_steps"], state, meta, rows=rows)
         self._saved = tick
 
     def before_chunk(self, chunk: int) -> None:
-        """Return once the rows that this chunk overwrites are on disk, where a save still needs them."""
-        schedule = self._plan.schedule
-        self._checkpoints.allow_overwrite(schedule.watermark(chunk) - schedule.capacity)
+        """Return once the rows that its grant lets be overwritten are on disk, where a save still needs them."""
+        reach = self._collectors.pacer.reach(chunk)
+        shares = zip(self._plan.schedule.shares, reach, strict=True)
+        self._checkpoints.allow_overwrite([share.watermark(newest) - share.capacity for share, newest in shares])
         self._tell()
 
     def save_last(self, tick: int, patience_s: float | None = None) -> None:
@@ -133,22 +142,22 @@ class Saver:
         """End the thread that writes."""
         self._checkpoints.close()
 
-    def _park(self, chunk: int, patience_s: float | None) -> Mapping[str, Any] | None:
-        """Wait until nothing is in flight; returns the collector's state, None where it is not to be had."""
-        counters, pacer = self._shared.counters, self._collector.pacer
+    def _park(self, tick: int, patience_s: float | None) -> list[Mapping[str, Any] | None]:
+        """Wait until nothing is in flight; returns the collectors' states, None for those that are not to be had."""
+        pacer = self._collectors.pacer
         if patience_s is None:
 
-            def parked() -> Mapping[str, Any] | None:
-                pacer.wait_finished(chunk, self._waiter)
-                return self._collector.state(self._waiter)
+            def parked() -> list[Mapping[str, Any] | None]:
+                pacer.wait_parked(tick, self._waiter)
+                return self._collectors.states(self._waiter)
 
-            return self._collector.surviving(parked)
+            return self._collectors.surviving(parked)
         # An interrupt has come already: it must not end this wait.
         patient = Waiter(self._shared.learner)
-        self._collector.watched_by(self._waiter, patient)
+        self._collectors.watched_by(self._waiter, patient)
         try:
-            limit_s = patience_s if self._collector.alive else 0.0
-            patient.wait(lambda: counters["finished"] >= chunk, f"chunk {chunk}", limit_s)
-            return self._collector.state(patient, limit_s)
+            limit_s = patience_s if self._collectors.alive else 0.0
+            patient.wait(lambda: pacer.parked(tick), f"the chunks after tick {tick}", limit_s)
+            return self._collectors.states(patient, limit_s)
         except (WaitTimeout, WorkerDied):
-            return None
+            return [None] * len(self._shared.channels)

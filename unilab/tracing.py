@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from unilab.telemetry.timing import TickTimes, Timing, shares, timing_lines
 from unilab.telemetry.trace import Tracer
 from unilab.telemetry.trace_file import begin_trace, end_trace
 from unilab.telemetry.trace_track import process_names
-from unilab.workers.stats import CollectorStats
+from unilab.workers.stats import Reports
 
 TIMED = ("wait_batch", "update", "publish", "prefetch", "grant", "log", "save")
 """Parts of the learner's time: spans of its main thread that do not nest."""
@@ -64,11 +65,14 @@ def facts(cfg: TrainConfig, plan: Plan) -> dict[str, object]:
         "algo": cfg.algo,
         "device": plan.device.type,
         "num_envs": cfg.env.num_envs,
+        "rows_per_tick": plan.schedule.chunk_rows,
         "steps_per_tick": cfg.pacing.steps_per_tick,
         "utd": cfg.pacing.utd,
         "batch_size": cfg.replay.batch_size,
         "total_ticks": plan.schedule.total_ticks,
         "serial": cfg.serial,
+        "pacing": cfg.pacing.pacing,
+        "num_collectors": cfg.pacing.num_collectors,
     }
 
 
@@ -79,31 +83,35 @@ class RunTiming:
 
     Args:
         tracer: the learner's.
-        stats: the collector's.
+        reports: of the collectors.
         plan: of the run.
     """
 
-    def __init__(self, tracer: Tracer, stats: CollectorStats, plan: Plan) -> None:
+    def __init__(self, tracer: Tracer, reports: Reports, plan: Plan) -> None:
         self._tracer = tracer
-        self._stats = stats
+        self._reports = reports
         self._plan = plan
         self._times = TickTimes()
-        self._tick = 0
+        self._tick = self._first = 0  # last tick, and the one before the first that counts
+        self._counted: Sequence[int] = ()  # newest chunk of each collector, by the last tick
         self._left_out = 0  # ticks from now on that do not count
         self._start: dict[str, dict[str, float]] = {}
         self._end: dict[str, dict[str, float]] = {}
+        self._wall_s = 0.0  # from the start to the end, the last tick not finished included
 
-    def start(self, tick: int) -> None:
-        """The tick after this one begins."""
+    def start(self, tick: int, counted: Sequence[int]) -> None:
+        """A tick begins, after this one, which counted the collectors' chunks up to these."""
+        self._tick = self._first = tick
+        self._counted = counted
         self._times.start()
-        self._start = self._seconds(tick)
+        self._start = self._seconds()
 
-    def tick_done(self, tick: int) -> None:
-        """A tick ends."""
-        self._tick = tick
+    def tick_done(self, tick: int, counted: Sequence[int]) -> None:
+        """A tick ends, which counted the collectors' chunks up to these."""
+        self._tick, self._counted = tick, counted
         if self._left_out:
             self._left_out -= 1
-            self.start(tick)
+            self.start(tick, counted)
         else:
             self._times.tick()
 
@@ -116,7 +124,8 @@ class RunTiming:
 
     def stop(self) -> None:
         """No tick follows; what takes time from now on belongs to none. The first call counts."""
-        self._end = self._end or self._seconds(self._tick)
+        if not self._end:
+            self._end, self._wall_s = self._seconds(), self._times.until_now()
 
     def lines(self) -> list[str]:
         """The summary; empty if there was no tick."""
@@ -125,17 +134,21 @@ class RunTiming:
             return []
         self.stop()
         split = {
-            role: shares({name: end - self._start[role].get(name, 0.0) for name, end in seconds.items()}, wall_s)
+            role: shares({name: end - self._start[role].get(name, 0.0) for name, end in seconds.items()}, self._wall_s)
             for role, seconds in self._end.items()
         }
-        steps_per_s = stats.n / wall_s * self._plan.schedule.chunk_rows
-        updates_per_s = steps_per_s * float(self._plan.schedule.utd)
+        schedule, first, last = self._plan.schedule, self._first, self._tick
+        steps_per_s = (schedule.watermark(last) - schedule.watermark(first)) / wall_s
+        updates_per_s = (schedule.updates_until(last) - schedule.updates_until(first)) / wall_s
         return timing_lines(Timing(stats, steps_per_s, updates_per_s, split, self._plan.cfg.serial))
 
-    def _seconds(self, tick: int) -> dict[str, dict[str, float]]:
+    def _seconds(self) -> dict[str, dict[str, float]]:
         totals_ns = self._tracer.totals_ns
-        learner = {name: totals_ns.get(name, 0) / 1e9 for name in TIMED}
-        return {"learner": learner, "collector-0": dict(self._stats.totals(tick).seconds)}
+        collectors = self._reports.totals(self._counted)
+        return {
+            "learner": {name: totals_ns.get(name, 0) / 1e9 for name in TIMED},
+            **{f"collector-{i}": dict(totals.seconds) for i, totals in enumerate(collectors)},
+        }
 
 
 class Gauges(Protocol):
@@ -153,26 +166,29 @@ class NoGauges:
 
 
 class TracedGauges:
-    """Ring fill, slots, policy lag and row age, ten times a second."""
+    """Ring fill, slots or (free-running) chunks in debt, policy lag and row age, ten times a second."""
 
-    def __init__(self, tracer: Tracer, shared: Shared) -> None:
+    def __init__(self, tracer: Tracer, shared: Shared, debt: Callable[[], int | None]) -> None:
         self._tracer = tracer
         self._shared = shared
+        self._debt = debt
         self._due = EverySeconds(GAUGES_S)
 
     def sample(self, packed: Packed) -> None:
         """See ``Gauges``; rows of uniform random actions count as version 0."""
         if not self._due.due():
             return
-        shared, ring, trace, tick = self._shared, self._shared.ring, self._tracer, packed.tick
-        newest = int(ring.versions_of(np.array([packed.watermark - 1]))[0])
-        trace.counter("ring rows", rows=ring.cursor - ring.oldest)
-        trace.counter("slots ready", slots=int(shared.counters["finished"] > tick))
-        trace.counter("policy lag", versions=tick - 1 - max(newest, 0))
+        replay, trace, tick = self._shared.replay, self._tracer, packed.tick
+        trace.counter("ring rows", rows=replay.held)
+        if (debt := self._debt()) is None:
+            trace.counter("slots ready", slots=int(min(self._shared.finished) > tick))
+        else:
+            trace.counter("chunks in debt", chunks=debt)
+        trace.counter("policy lag", versions=tick - 1 - max(replay.newest_version, 0))
         if packed.versions.size:
             trace.counter("row age", versions=float(tick - 1 - np.maximum(packed.versions, 0).mean()))
 
 
-def make_gauges(trace: RunTrace, shared: Shared) -> Gauges:
-    """Those of a run."""
-    return TracedGauges(trace.tracer, shared) if trace.spec else NoGauges()
+def make_gauges(trace: RunTrace, shared: Shared, debt: Callable[[], int | None]) -> Gauges:
+    """Those of a run; ``debt`` is the pacer's."""
+    return TracedGauges(trace.tracer, shared, debt) if trace.spec else NoGauges()

@@ -36,8 +36,7 @@ def train(cfg: TrainConfig, resume: Resume | None = None, hooks: Hooks | None = 
 
                 rt.pipeline.release(batch)  # its slot may be overwritten from now on
                 rt.observe(tick)
-                with rt.trace.span("publish", version=tick):
-                    rt.weights.publish(version=tick)
+                rt.publish(tick)
 
             rt.tick_done(tick, batch)
             if rt.due_save(tick):

@@ -36,7 +36,7 @@ class Run:
     def __init__(self, directory, capacity=50, chunk=5, keep=3):
         self.tape = Tape(capacity)
         self.chunk = chunk
-        self.store = Checkpoints(directory, keep=keep, ring=self.tape.ring)
+        self.store = Checkpoints(directory, keep=keep, rings=[self.tape.ring])
 
     @property
     def low(self):
@@ -45,13 +45,13 @@ class Run:
     def advance(self, chunks=1):
         """Let the collector run: each chunk overwrites rows only when the store allows it."""
         for _ in range(chunks):
-            self.store.allow_overwrite(self.low)
+            self.store.allow_overwrite([self.low])
             self.tape.append(self.chunk)
         return self
 
     def begin(self):
         stop = self.tape.stop
-        self.store.begin(stop, state_of(stop), {"tick": stop // self.chunk}, rows=(self.low, stop))
+        self.store.begin(stop, state_of(stop), {"tick": stop // self.chunk}, rows=[(self.low, stop)])
         return (self.low, stop)
 
     def save(self):
@@ -63,7 +63,7 @@ class Run:
         """Load a checkpoint and compare every row with the oracle."""
         stop = step_in(path)
         ring = Ring(self.tape.ring.capacity, self.tape.ring.layout)
-        load_replay(path, ring)
+        load_replay(path, [ring])
         self.tape.holds(ring, max(0, stop + self.chunk - ring.capacity), stop)
         return stop
 

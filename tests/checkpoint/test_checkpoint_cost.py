@@ -40,15 +40,15 @@ def test_a_save_adds_less_than_64_mb_and_holds_the_loop_for_less_than_a_twentiet
     tmp_path, record_property, nbytes
 ):
     ring = full_ring(nbytes)
-    store = Checkpoints(tmp_path, keep=1, ring=ring)
+    store = Checkpoints(tmp_path, keep=1, rings=[ring])
     forget_peak()
     before, began = status("VmRSS"), time.perf_counter()
 
-    store.begin(ring.cursor, state_of(1), {}, rows=(ring.oldest, ring.cursor))
+    store.begin(ring.cursor, state_of(1), {}, rows=[(ring.oldest, ring.cursor)])
     held_s, ticks = time.perf_counter() - began, 0
     while store._thread.is_alive():
         called = time.perf_counter()
-        store.allow_overwrite(ring.oldest)  # a tick whose rows overwrite nothing that is needed
+        store.allow_overwrite([ring.oldest])  # a tick whose rows overwrite nothing that is needed
         held_s += time.perf_counter() - called
         ticks += 1
         np.sin(np.arange(20_000.0))  # some other work
@@ -63,6 +63,6 @@ def test_a_save_adds_less_than_64_mb_and_holds_the_loop_for_less_than_a_twentiet
     forget_peak()
     before = status("VmRSS")
     mine = Ring(ring.capacity, LAYOUT)
-    load_replay(store.wait(), mine)
+    load_replay(store.wait(), [mine])
     assert status("VmHWM") - before < ring.capacity * ROW_BYTES + LIMIT
     assert mine.digest() == ring.digest()

@@ -108,7 +108,7 @@ def kill(run, k, save):
 
 def save_here(run, step=35):
     """Save in this thread, so that a kill ends it where it is."""
-    run.store._save(step, state_of(step), {}, (max(0, step + 5 - 50), step))
+    run.store._save(step, state_of(step), {}, [(max(0, step + 5 - 50), step)])
 
 
 def test_a_kill_at_any_call_leaves_the_newest_whole_and_one_draft_which_the_next_save_removes(tmp_path):
@@ -197,7 +197,7 @@ def test_a_file_where_the_directory_should_be_is_told(tmp_path):
 
 def test_a_state_that_cannot_be_saved_is_told(tmp_path):
     run = new_run(tmp_path)
-    run.store.begin(35, {"odd": lambda: None}, {}, rows=(0, 35))
+    run.store.begin(35, {"odd": lambda: None}, {}, rows=[(0, 35)])
 
     assert run.store.wait().name == "step_000000000030"
     assert "pickle" in run.store.failures[0]
@@ -206,7 +206,7 @@ def test_a_state_that_cannot_be_saved_is_told(tmp_path):
 
 def test_what_json_has_no_word_for_is_told(tmp_path):
     run = new_run(tmp_path)
-    run.store.begin(35, state_of(35), {"odd": float("nan")}, rows=(0, 35))
+    run.store.begin(35, state_of(35), {"odd": float("nan")}, rows=[(0, 35)])
 
     assert run.store.wait().name == "step_000000000030"
     assert "JSON" in run.store.failures[0]
@@ -214,11 +214,11 @@ def test_what_json_has_no_word_for_is_told(tmp_path):
 
 def test_rows_that_are_not_in_the_ring_are_told(tmp_path):
     run = new_run(tmp_path)
-    run.store.begin(36, state_of(36), {}, rows=(0, 36))
+    run.store.begin(36, state_of(36), {}, rows=[(0, 36)])
 
     assert run.store.wait().name == "step_000000000030"
     assert "rows [" in run.store.failures[0]
-    run.store.allow_overwrite(10**9)  # nobody waits for a save that failed
+    run.store.allow_overwrite([10**9])  # nobody waits for a save that failed
 
 
 def test_no_thread_to_be_had_is_told(tmp_path, monkeypatch):
@@ -230,5 +230,5 @@ def test_no_thread_to_be_had_is_told(tmp_path, monkeypatch):
     run.begin()
 
     assert run.store.failures == ["checkpoint at env step 35 could not be saved: RuntimeError: can't start new thread"]
-    run.store.allow_overwrite(10**9)
+    run.store.allow_overwrite([10**9])
     assert run.store.wait().name == "step_000000000030"

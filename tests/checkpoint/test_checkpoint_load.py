@@ -30,7 +30,7 @@ def saved(run):
 
 def load_all(path):
     load_checkpoint(path)
-    load_replay(path, Ring(1000, LAYOUT))
+    load_replay(path, [Ring(1000, LAYOUT)])
 
 
 def refused(load, path, why, file=None):
@@ -111,18 +111,18 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path):
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "run by a checkpoint"),)
 
-    checkpoints = Checkpoints(tmp_path, keep=0, ring=None)
-    checkpoints.begin(40, {"learner": Bomb()}, {}, rows=(0, 0))
+    checkpoints = Checkpoints(tmp_path, keep=0)
+    checkpoints.begin(40, {"learner": Bomb()}, {}, rows=[(0, 0)])
 
     refused(load_checkpoint, checkpoints.wait(), "weights_only|Weights only", "state.pt")
     assert not (tmp_path / "run by a checkpoint").exists()
 
 
 def test_another_schema_is_refused(run, monkeypatch):
-    monkeypatch.setattr(write, "SCHEMA", 4)
+    monkeypatch.setattr(write, "SCHEMA", 5)
     path = run.advance().save()
 
-    refused(load_all, path, r"another version of unilab \(schema 4; this one reads schema 3\)")
+    refused(load_all, path, r"another version of unilab \(schema 5; this one reads schema 4\)")
 
 
 def test_a_checkpoint_of_the_first_schema_is_refused(tmp_path):
@@ -130,7 +130,7 @@ def test_a_checkpoint_of_the_first_schema_is_refused(tmp_path):
     torch.save({"schema": 1, **state_of(40)}, tmp_path / "state.pt")
     (tmp_path / "meta.json").write_text(json.dumps({"schema": 1, "env_steps": 40, "sha256": "1234"}))
 
-    refused(load_checkpoint, tmp_path, r"schema 1; this one reads schema 3")
+    refused(load_checkpoint, tmp_path, r"schema 1; this one reads schema 4")
     refused(verify, tmp_path, "schema 1")
 
 
@@ -138,21 +138,21 @@ def test_a_checkpoint_of_the_first_schema_is_refused(tmp_path):
 
 
 def test_a_ring_that_is_too_small_is_refused(saved):
-    refused(lambda path: load_replay(path, Ring(504, LAYOUT)), saved, "505 transitions; replay.buffer_size=504")
-    load_replay(saved, Ring(505, LAYOUT))
+    refused(lambda path: load_replay(path, [Ring(504, LAYOUT)]), saved, "505 transitions; replay.buffer_size=504")
+    load_replay(saved, [Ring(505, LAYOUT)])
 
 
 def test_rows_of_another_env_are_refused(saved):
     ring = Ring(1000, RowLayout(obs_dim=3, action_dim=1))
 
-    refused(lambda path: load_replay(path, ring), saved, "rows of 8 numbers and this run's have 10")
+    refused(lambda path: load_replay(path, [ring]), saved, "rows of 8 numbers and this run's have 10")
 
 
 def test_a_checkpoint_without_a_replay_is_refused_for_one(tmp_path):
-    checkpoints = Checkpoints(tmp_path, keep=0, ring=None)
-    checkpoints.begin(40, state_of(40), {}, rows=(0, 0))
+    checkpoints = Checkpoints(tmp_path, keep=0)
+    checkpoints.begin(40, state_of(40), {}, rows=[(0, 0)])
 
-    refused(lambda path: load_replay(path, Ring(10, LAYOUT)), checkpoints.wait(), "it holds no replay", "meta.json")
+    refused(lambda path: load_replay(path, [Ring(10, LAYOUT)]), checkpoints.wait(), "it holds no replay", "meta.json")
 
 
 def test_segments_with_a_gap_are_refused(run, monkeypatch):
@@ -160,15 +160,15 @@ def test_segments_with_a_gap_are_refused(run, monkeypatch):
     known = run.store._known
     path = run.advance().save()
     about = meta.read_meta(path)
-    del about["files"][known.segments[0].name], about["sha256"]
+    del about["files"][known.segments[0][0].name], about["sha256"]
     (path / "meta.json").write_bytes(meta.encode_meta(about))
 
-    refused(lambda path: load_replay(path, Ring(1000, LAYOUT)), path, r"do not hold rows \[0, 505\)", "meta.json")
+    refused(lambda path: load_replay(path, [Ring(1000, LAYOUT)]), path, r"do not hold rows \[0, 505\)", "meta.json")
 
 
 def test_a_larger_ring_takes_the_rows_too(saved, run):
     ring = Ring(1777, LAYOUT)
-    load_replay(saved, ring)
+    load_replay(saved, [ring])
 
     run.tape.holds(ring, 0, 505)
 
@@ -189,7 +189,7 @@ def test_a_run_may_start_with_the_newest_rows_of_another_under_negative_numbers(
     path = teacher.advance(3).save() and teacher.advance(20).save()  # 115 rows: the ring has wrapped
     assert preloadable(path, teacher.tape.ring.layout.width) == 45
     ring = Ring(60, teacher.tape.ring.layout)
-    preload(path, ring, wanted)
+    preload(path, [ring], [wanted])
 
     assert (ring.oldest, ring.cursor) == (-wanted, 0)
     mine = np.concatenate(list(ring.read(-wanted, 0)))
@@ -202,5 +202,5 @@ def test_a_run_may_start_with_the_newest_rows_of_another_under_negative_numbers(
 def test_the_replay_of_an_env_with_other_spaces_is_refused(tmp_path):
     path = Run(tmp_path).advance().save()
 
-    with pytest.raises(ConfigError, match="another env's spaces"):
+    with pytest.raises(ConfigError, match="its env has other spaces"):
         preloadable(path, 99)

@@ -54,14 +54,14 @@ def test_the_rows_that_can_still_be_drawn_are_saved_wherever_the_ring_stands(run
 def test_people_find_what_it_is_in_json(run):
     meta = json.loads((run.advance(20).save() / "meta.json").read_text())
 
-    assert (meta["schema"], meta["env_steps"], meta["tick"]) == (3, 100, 20)
-    assert meta["replay"] == {"rows": [55, 100], "row_width": WIDTH}
+    assert (meta["schema"], meta["env_steps"], meta["tick"]) == (4, 100, 20)
+    assert meta["replay"] == {"rows": [[55, 100]], "row_width": WIDTH}
     assert meta["files"]["replay_000000000055_000000000100.rows"]["bytes"] == 45 * (4 * WIDTH + 8)
 
 
 def test_without_a_ring_there_is_no_replay(tmp_path):
-    checkpoints = Checkpoints(tmp_path, keep=0, ring=None)
-    checkpoints.begin(40, state_of(40), {}, rows=(0, 0))
+    checkpoints = Checkpoints(tmp_path, keep=0)
+    checkpoints.begin(40, state_of(40), {}, rows=[(0, 0)])
     path = checkpoints.wait()
 
     assert step_in(path) == 40
@@ -104,9 +104,9 @@ def test_nothing_is_renamed_before_it_is_on_disk(run, monkeypatch):
 
 
 def test_checkpoints_are_listed_oldest_first_by_env_steps(tmp_path):
-    checkpoints = Checkpoints(tmp_path, keep=0, ring=None)
+    checkpoints = Checkpoints(tmp_path, keep=0)
     for step in (1000, 999, 20_000):
-        checkpoints.begin(step, state_of(step), {}, rows=(0, 0))
+        checkpoints.begin(step, state_of(step), {}, rows=[(0, 0)])
     checkpoints.wait()
 
     assert [step_in(path) for path in list_checkpoints(tmp_path)] == [999, 1000, 20_000]
@@ -139,7 +139,7 @@ def test_a_newer_one_of_an_attempt_that_was_given_up_does_not_cost_the_one_just_
 
 def test_a_save_of_the_same_step_replaces_it(run, directory):
     run.advance(8).save()
-    run.store.begin(40, state_of(41), {}, rows=(0, 40))
+    run.store.begin(40, state_of(41), {}, rows=[(0, 40)])
     run.store.wait()
 
     assert [step_in(path) for path in list_checkpoints(directory)] == [41]
@@ -236,8 +236,8 @@ def test_a_run_that_goes_on_links_the_segments_that_it_loaded(directory, tmp_pat
     run = Run(directory, capacity=1000)
     loaded = run.advance(100).save()
     ring = Ring(1000, LAYOUT)
-    again = Checkpoints(directory if where == "same" else tmp_path / "other", keep=3, ring=ring)
-    again.adopt(loaded, load_replay(loaded, ring))
+    again = Checkpoints(directory if where == "same" else tmp_path / "other", keep=3, rings=[ring])
+    again.adopt(loaded, load_replay(loaded, [ring]))
 
     assert again.wait() == (loaded if where == "same" else None)
     run.tape.ring = ring
@@ -263,7 +263,7 @@ def test_a_row_is_overwritten_only_after_it_was_saved(directory, monkeypatch):
             run.advance()
             appended += 1
         ring = Ring(60_000, LAYOUT)
-        load_replay(run.store.wait(), ring)
+        load_replay(run.store.wait(), [ring])
         assert run.store.failures == []
         run.tape.holds(ring, *rows)
     assert appended > 0
@@ -280,8 +280,8 @@ def test_overwriting_waits_for_the_rows_it_would_take_and_for_no_others(run, mon
     monkeypatch.setattr(store, "write_replay", held_up)
     low, stop = run.advance(20).begin()
     assert held.wait(60)
-    run.store.allow_overwrite(low)  # returns at once
-    waiting = threading.Thread(target=run.store.allow_overwrite, args=(low + 1,))
+    run.store.allow_overwrite([low])  # returns at once
+    waiting = threading.Thread(target=run.store.allow_overwrite, args=([low + 1],))
     waiting.start()
     waiting.join(0.05)
     assert waiting.is_alive()
@@ -293,6 +293,6 @@ def test_overwriting_waits_for_the_rows_it_would_take_and_for_no_others(run, mon
 
 
 def test_nothing_waits_while_no_save_runs(run):
-    run.advance(20).store.allow_overwrite(10**12)
+    run.advance(20).store.allow_overwrite([10**12])
     run.save()
-    run.store.allow_overwrite(10**12)
+    run.store.allow_overwrite([10**12])

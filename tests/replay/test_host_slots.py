@@ -48,9 +48,9 @@ def report(packed):
 
 
 def test_a_slot_holds_what_pack_gives(ring, slots, sampler):
-    slots.pack(ring, sampler, tick=7, rows=12, low=3, high=35)
+    slots.pack([ring], sampler, tick=7, rows=12, domain=[(3, 35)])
     alone = np.empty((12, LAYOUT.width), np.float32)
-    expected = pack(ring, sampler, alone, tick=7, low=3, high=35)
+    expected = pack([ring], sampler, alone, tick=7, domain=[(3, 35)])
 
     assert slots.host[1, :12].tolist() == alone.tolist()
     assert report(slots.packed(7)) == report(expected)
@@ -59,7 +59,7 @@ def test_a_slot_holds_what_pack_gives(ring, slots, sampler):
 
 def test_a_batch_leaves_the_other_slot_and_the_rest_of_its_own_alone(ring, slots, sampler):
     slots.host[:] = -1.0
-    slots.pack(ring, sampler, tick=4, rows=12, low=0, high=20)
+    slots.pack([ring], sampler, tick=4, rows=12, domain=[(0, 20)])
 
     assert (slots.host[1] == -1).all()
     assert (slots.host[0, 12:] == -1).all()
@@ -67,8 +67,8 @@ def test_a_batch_leaves_the_other_slot_and_the_rest_of_its_own_alone(ring, slots
 
 
 def test_two_batches_lie_side_by_side(ring, slots, sampler):
-    slots.pack(ring, sampler, tick=4, rows=12, low=0, high=20)
-    slots.pack(ring, sampler, tick=5, rows=9, low=20, high=40)
+    slots.pack([ring], sampler, tick=4, rows=12, domain=[(0, 20)])
+    slots.pack([ring], sampler, tick=5, rows=9, domain=[(20, 40)])
 
     assert report(slots.packed(4)) == (4, 12, 20, [4] * AGE_SAMPLE)
     assert report(slots.packed(5)) == (5, 9, 40, [9] * AGE_SAMPLE)
@@ -76,22 +76,22 @@ def test_two_batches_lie_side_by_side(ring, slots, sampler):
 
 @pytest.mark.parametrize("rows", [0, 1, 5])
 def test_a_small_batch_has_as_many_versions_as_rows(ring, slots, sampler, rows):
-    slots.pack(ring, sampler, tick=2, rows=30, low=0, high=20)
-    slots.pack(ring, sampler, tick=4, rows=rows, low=20, high=40)
+    slots.pack([ring], sampler, tick=2, rows=30, domain=[(0, 20)])
+    slots.pack([ring], sampler, tick=4, rows=rows, domain=[(20, 40)])
 
     assert report(slots.packed(4)) == (4, rows, 40, [9] * rows)
 
 
 def test_what_was_reported_stays_when_the_slot_is_packed_again(ring, slots, sampler):
-    slots.pack(ring, sampler, tick=2, rows=12, low=0, high=20)
+    slots.pack([ring], sampler, tick=2, rows=12, domain=[(0, 20)])
     packed = slots.packed(2)
-    slots.pack(ring, sampler, tick=4, rows=12, low=20, high=40)
+    slots.pack([ring], sampler, tick=4, rows=12, domain=[(20, 40)])
 
     assert report(packed) == (2, 12, 20, [4] * AGE_SAMPLE)
 
 
 def test_a_batch_that_is_not_there_is_a_bug_of_ours(ring, slots, sampler):
-    slots.pack(ring, sampler, tick=4, rows=12, low=0, high=20)
+    slots.pack([ring], sampler, tick=4, rows=12, domain=[(0, 20)])
 
     with pytest.raises(AssertionError, match="the slot of batch 6 holds batch 4"):
         slots.packed(6)
@@ -111,7 +111,7 @@ def test_freed_slots_say_so(slots):
 
 def test_a_copy_in_another_process_is_the_same_memory(ring, slots, sampler):
     theirs = pickle.loads(ForkingPickler.dumps(slots))
-    theirs.pack(ring, sampler, tick=3, rows=4, low=20, high=40)
+    theirs.pack([ring], sampler, tick=3, rows=4, domain=[(20, 40)])
 
     assert report(slots.packed(3)) == (3, 4, 40, [9] * 4)
     theirs.free()

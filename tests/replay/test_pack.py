@@ -39,7 +39,7 @@ def sampler():
 
 def test_the_packed_rows_are_the_drawn_ones(ring, sampler):
     out = np.zeros((100, LAYOUT.width), np.float32)
-    pack(ring, sampler, out, tick=3, low=4, high=9)
+    pack([ring], sampler, out, tick=3, domain=[(4, 9)])
 
     drawn = sampler.draw(3, 4, 9, 100)
     assert out[:, 0].tolist() == drawn.tolist()
@@ -48,7 +48,7 @@ def test_the_packed_rows_are_the_drawn_ones(ring, sampler):
 
 def test_only_the_slot_is_written(ring, sampler):
     host = np.full((6, LAYOUT.width), -1.0, np.float32)
-    pack(ring, sampler, host[1:4], tick=3, low=4, high=9)
+    pack([ring], sampler, host[1:4], tick=3, domain=[(4, 9)])
 
     assert (host[[0, 4, 5]] == -1).all()
     assert (host[1:4] >= 0).all()
@@ -61,14 +61,14 @@ def report(packed):
 def test_the_report_names_tick_rows_watermark_and_versions(ring, sampler):
     out = np.empty((5, LAYOUT.width), np.float32)
 
-    assert report(pack(ring, sampler, out, tick=3, low=8, high=10)) == (3, 5, 10, [5] * 5)
-    assert report(pack(ring, sampler, out, tick=4, low=4, high=8)) == (4, 5, 8, [2] * 5)
-    assert report(pack(ring, sampler, out, tick=5, low=2, high=4)) == (5, 5, 4, [RANDOM_POLICY] * 5)
+    assert report(pack([ring], sampler, out, tick=3, domain=[(8, 10)])) == (3, 5, 10, [5] * 5)
+    assert report(pack([ring], sampler, out, tick=4, domain=[(4, 8)])) == (4, 5, 8, [2] * 5)
+    assert report(pack([ring], sampler, out, tick=5, domain=[(2, 4)])) == (5, 5, 4, [RANDOM_POLICY] * 5)
 
 
 def test_the_versions_are_those_of_the_first_rows_in_order(ring, sampler):
     out = np.empty((400, LAYOUT.width), np.float32)
-    packed = pack(ring, sampler, out, tick=1, low=2, high=10)
+    packed = pack([ring], sampler, out, tick=1, domain=[(2, 10)])
 
     expected = [RANDOM_POLICY if row < 4 else 2 if row < 8 else 5 for row in out[:, 0]]
     assert packed.versions.tolist() == expected[:AGE_SAMPLE]
@@ -78,4 +78,4 @@ def test_the_versions_are_those_of_the_first_rows_in_order(ring, sampler):
 def test_a_batch_without_rows_is_packed_all_the_same(ring, sampler):
     out = np.empty((0, LAYOUT.width), np.float32)
 
-    assert report(pack(ring, sampler, out, tick=1, low=2, high=10)) == (1, 0, 10, [])
+    assert report(pack([ring], sampler, out, tick=1, domain=[(2, 10)])) == (1, 0, 10, [])

@@ -8,6 +8,7 @@ import pytest
 from unilab.errors import BlockFreed
 from unilab.replay import Ring, RowLayout
 from unilab.replay.ring import UNWRITTEN, row_spans
+from unilab.shm import Arrays
 
 LAYOUT = RowLayout(obs_dim=2, action_dim=1)
 CRITIC = RowLayout(obs_dim=2, action_dim=1, critic_dim=3)
@@ -311,7 +312,9 @@ def test_cursors_beyond_32_bits_still_find_their_cells(ring):
 
 def test_a_ring_that_arrives_in_a_process_is_the_same_ring(ring):
     other = Ring.__new__(Ring)
-    other.__setstate__(ring.__getstate__())
+    state = dict(ring.__dict__)
+    other.__dict__.update(state | {"_shared": Arrays.__new__(Arrays)})
+    other._shared.__setstate__(state["_shared"].__getstate__())
     append(ring, 3)
 
     assert (other.cursor, other.capacity, other.layout) == (3, CAPACITY, LAYOUT)

@@ -133,7 +133,7 @@ def test_packed_batches_keep_the_rule_and_reach_both_ends_of_the_domain(ring, pu
     low, high = max(0, ring.cursor - CAPACITY), ring.cursor
     out = np.empty((4096, ring.layout.width), np.float32)
 
-    pack(ring, UniformSampler(np.random.SeedSequence(3)), out, tick=1, low=low, high=high)
+    pack([ring], UniformSampler(np.random.SeedSequence(3)), out, tick=1, domain=[(low, high)])
 
     assert bad_rows(out) == []
     assert np.array_equal(np.unique(out, axis=0), np.unique(sampleable(ring), axis=0))

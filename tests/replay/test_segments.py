@@ -160,6 +160,7 @@ def test_a_byte_that_changed_is_found_while_reading(saved):
 
 def test_the_name_says_the_rows():
     assert segment_name(7, 1200) == "replay_000000000007_000000001200.rows"
-    assert rows_of(segment_name(7, 1200)) == (7, 1200)
+    assert rows_of(segment_name(7, 1200)) == (0, 7, 1200)
+    assert rows_of(segment_name(7, 1200, ring=3)) == (3, 7, 1200)
     assert rows_of("state.pt") is None
     assert rows_of(".replay_000000000007_000000001200.rows.tmp") is None

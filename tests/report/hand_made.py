@@ -46,7 +46,7 @@ def period(at, tick):
 
 
 def run_facts(**changes):
-    facts = {"env": "X-v0", "algo": "sac", "device": "cpu", "num_envs": 4, "steps_per_tick": 2, "utd": 0.5} | changes
+    facts = {"env": "X-v0", "algo": "sac", "device": "cpu", "num_envs": 4, "rows_per_tick": 8, "utd": 0.5} | changes
     return {"ph": "i", "name": "run", "pid": 1, "tid": 1, "ts": 0, "args": facts}
 
 

@@ -6,7 +6,7 @@ from hand_made import span, write
 from unilab.errors import UnilabError
 from unilab.report.critical import critical_path
 from unilab.report.intervals import common, length, union
-from unilab.report.measure import measure
+from unilab.report.measure import Spread, measure
 from unilab.report.segments import Segment, flatten
 from unilab.telemetry.trace_read import SpanRead, read_trace
 
@@ -142,7 +142,8 @@ def test_lag_and_age_are_means_of_their_counters(tmp_path):
         for ts, lag in ((1, 1), (2, 2), (3, 6))
     ]
 
-    assert reported(write(tmp_path / "trace.json", [1, 2], more=more)).counters == {"policy lag": (3, 6)}
+    counters = reported(write(tmp_path / "trace.json", [1, 2], more=more)).counters
+    assert counters == {"policy lag": Spread(mean=3, p50=2, p95=pytest.approx(5.6), largest=6)}
 
 
 def test_a_cut_trace_is_read_up_to_the_cut(tmp_path):

@@ -62,6 +62,7 @@ LEARNING = {
     "replay.batch_size": 9,
     "pacing.utd": 0.5,
     "pacing.steps_per_tick": 2,
+    "pacing.num_collectors": 2,
     "sac.ent_coef": "auto_0.1",
     "sac.target_entropy": -3.0,
     "sac.critic_layer_norm": True,
@@ -324,11 +325,11 @@ def test_replay_from_starts_with_the_rows_of_another_run(tmp_path: Path, base_di
     assert pupil.learner_digest != without.learner_digest
     # The teacher's ring kept 98 of its rows for a continuation; they lie before the pupil's own.
     saved = read_meta(Path(str(pupil.checkpoint)))
-    assert saved["replay"]["rows"] == [-98, 300]
+    assert saved["replay"]["rows"] == [[-98, 300]]
     resume = open_resume(str(folder), tmp_path)
     longer = dataclasses.replace(saved_config(resume), total_steps=400)
     assert train(longer, resume).env_steps == 400
-    with pytest.raises(ConfigError, match="another env's spaces"):
+    with pytest.raises(ConfigError, match="its env has other spaces"):
         run(tmp_path, replay_from=str(teacher), env__env_kwargs={"obs_dim": 4})
 
 
@@ -415,6 +416,8 @@ def test_no_option_is_without_proof() -> None:
     proven |= {"log_dir", "name", "log_every", "save_every", "keep", "trace", "serial", "evaluation.eval_episodes"}
     proven |= {"trace_ticks", "trace_cpu", "trace_mb"}
     proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}
+    free = ("pacing", "max_unspent_chunks", "max_policy_lag", "lag_action", "publish_interval", "cold_start_debt")
+    proven |= {"affinity", *(f"pacing.{name}" for name in free)}  # test_many_collectors
     # on_nan in test_skipping; the first two here in test_endings, then test_restarts and test_faults_env.
     proven |= {"evaluation.eval_every", "evaluation.eval_at_start", "evaluation.stop_at_return"}  # test_evaluations
     proven |= {"evaluation.eval_max_steps", "pacing.shutdown_timeout_s", "max_restarts", "pacing.start_limit_s"}

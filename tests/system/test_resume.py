@@ -17,7 +17,7 @@ from program import SMALL, Program
 from test_lockstep import config, digests
 from unilab.algos.learner import Learner
 from unilab.cli import parse_run
-from unilab.collectors import SerialCollector
+from unilab.collectors import SerialCollectors
 from unilab.config import TrainConfig
 from unilab.errors import ConfigError, Stopped
 from unilab.resume import open_resume, saved_config
@@ -158,22 +158,22 @@ def test_a_tick_that_failed_in_the_middle_is_not_saved(tmp_path: Path, monkeypat
 def test_an_interrupt_in_the_middle_of_a_serial_chunk_forgets_the_envs_but_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_chunk, chunks = SerialCollector._round_done, []
+    run_chunk, chunks = SerialCollectors._round_done, []
 
-    def stop(self: SerialCollector) -> None:
+    def stop(self: SerialCollectors) -> None:
         chunks.append(1)
         if len(chunks) == 200:
             os.kill(os.getpid(), signal.SIGTERM)
             raise Stopped("interrupted in the middle of a chunk")
         run_chunk(self)
 
-    monkeypatch.setattr(SerialCollector, "_round_done", stop)
+    monkeypatch.setattr(SerialCollectors, "_round_done", stop)
     stopped = train(small(tmp_path, 900, {"serial": True, "steps_per_tick": 2}))
     monkeypatch.undo()
 
     assert stopped.status == "interrupted"
     resume = open_resume(str(run_of(stopped)), tmp_path)
-    assert resume.state["collector"] is None
+    assert resume.state["collectors"] == [None]
     both = go_on(run_of(stopped))
     assert (both.env_steps, both.updates) == (900, 810)
 

@@ -43,9 +43,9 @@ def rows_of(path: Path) -> dict[int, bytes]:
     meta = read_meta(path)
     width = meta["replay"]["row_width"]
     ring = Ring(100, RowLayout(obs_dim=(width - 4) // 2, action_dim=width - 3 - (width - 4) // 2 * 2))
-    load_replay(path, ring)
+    load_replay(path, [ring])
     low, stop = ring.oldest, ring.cursor
-    assert [low, stop] == meta["replay"]["rows"]
+    assert [[low, stop]] == meta["replay"]["rows"]
     rows = np.concatenate(list(ring.read(low, stop)))
     versions = ring.versions(low, stop)
     return {low + i: rows[i].tobytes() + versions[i].tobytes() for i in range(stop - low)}

@@ -21,7 +21,7 @@ GAMMA, ENVS = 0.99, 3
 def from_replay(checkpoint: Path, layout: RowLayout, skipped: list[int]) -> np.ndarray[Any, Any]:
     """Discounted returns of every env step, by its rows alone; ``skipped``: rows that only stand in for an env step."""
     ring = Ring(5_000, layout)
-    load_replay(checkpoint, ring)
+    load_replay(checkpoint, [ring])
     rows = np.concatenate(list(ring.read(ring.oldest, ring.cursor)))
     ring.free()
     column = layout.columns

@@ -41,7 +41,7 @@ def config(log_dir: Path, bad_at: int, **changes: Any) -> TrainConfig:
 def stored_rows(checkpoint: Path, layout: RowLayout) -> np.ndarray[Any, Any]:
     """[n, width] of the replay that was saved."""
     ring = Ring(5_000, layout)
-    load_replay(checkpoint, ring)
+    load_replay(checkpoint, [ring])
     rows = np.concatenate(list(ring.read(ring.oldest, ring.cursor)))
     ring.free()
     return rows

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stress_workers import append_checksummed, policy_like, read_constants, row_values, write_constants
-from unilab.pacing import COUNTERS, Lockstep, Schedule
+from unilab.pacing import COUNTERS, Line, Lockstep, Schedule
 from unilab.replay import Ring, RowLayout, UniformSampler, pack
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
@@ -117,7 +117,7 @@ def test_a_packer_beside_a_writing_collector_never_packs_a_wrong_row(stack: Exit
     worker = Worker("collector-0", append_checksummed, (ring, schedule, counters, theirs, mine), threads=1, bell=mine)
     stack.callback(worker.stop, 2.0)
     waiter = Waiter(mine, peers=worker.peers())
-    pacer = Lockstep(counters, theirs, 30.0, "collector-0")
+    pacer = Lockstep(schedule, [Line(counters, theirs, 30.0, "collector-0")])
     sampler = UniformSampler(stream(0, "sample"))
     out = np.empty((256, layout.width), np.float32)
     pacer.grant(0)
@@ -132,7 +132,7 @@ def test_a_packer_beside_a_writing_collector_never_packs_a_wrong_row(stack: Exit
         low, high = schedule.domain(tick)
         numbers = sampler.draw(tick, low, high, len(out))
         for _ in range(4):
-            pack(ring, sampler, out, tick=tick, low=low, high=high)
+            pack([ring], sampler, out, tick=tick, domain=[(low, high)])
             expected = row_values(numbers, layout.obs_dim)
             np.testing.assert_array_equal(out[:, layout.columns["obs"]], expected)
             np.testing.assert_array_equal(out[:, layout.columns["next_obs"]], expected)

@@ -35,7 +35,7 @@ def config(log_dir: Path, warmup: Any, **changes: Any) -> TrainConfig:
 
 def versions(summary: RunSummary) -> list[int]:
     ring = Ring(5_000, LAYOUT)
-    load_replay(Path(str(summary.checkpoint)), ring)
+    load_replay(Path(str(summary.checkpoint)), [ring])
     found: list[int] = ring.versions(ring.oldest, ring.cursor).tolist()
     ring.free()
     return found

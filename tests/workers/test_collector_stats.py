@@ -121,9 +121,9 @@ def test_both_sides_see_the_same_memory(stats):
 
 
 def test_bytes_by_hand():
-    # cursor: 8 -> 64; sums: 16 -> 64; 4 chunks x (2 + 6) x 8 = 256; 4 chunks x 4 x 8 = 128;
-    # 5 episodes x (1 + 2) x 8 = 120 -> 128
-    assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 256 + 128 + 128
+    # cursor, dropped: 8 -> 64 each; sums: 16 -> 64; 4 chunks x (2 + 6) x 8 = 256; 4 chunks x 4 x 8 = 128;
+    # 4 chunks x 2 x 8 = 64; 5 episodes x (1 + 2) x 8 = 120 -> 128
+    assert CollectorStats.required_bytes(5, 2) == 64 + 64 + 64 + 256 + 128 + 64 + 128
 
 
 def test_freed_statistics_say_so(stats):

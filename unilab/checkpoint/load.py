@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from unilab.checkpoint.meta import SCHEMA, STATE, read_meta, spoilt
 from unilab.checkpoint.verify import check_content, check_size, segments_of
@@ -33,33 +35,29 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def load_replay(path: Path, ring: Ring) -> list[Segment]:
-    """Read the rows of a checkpoint directory into an empty ring, under their own numbers.
+def load_replay(path: Path, rings: Sequence[Ring]) -> list[list[Segment]]:
+    """Read the rows of a checkpoint directory into the empty rings of a run, under their own numbers.
 
     Args:
         path: the checkpoint.
-        ring: holds them afterwards, its cursor where it was when they were saved. It may have another capacity, as
-            long as they fit. After an error it is of no use.
+        rings: as many as the checkpoint's run had. They hold the rows afterwards, their cursors where they were when
+            these were saved. They may have other capacities, as long as the rows fit. After an error they are useless.
 
     Returns:
-        The segments, now verified, for ``Checkpoints.adopt``.
+        The segments of each, now verified, for ``Checkpoints.adopt``.
 
     Raises:
-        ConfigError: names the file and what is wrong with it, or says why the rows do not fit the ring.
+        ConfigError: names the file and what is wrong with it, or says why the rows do not fit.
     """
     meta = read_meta(path)
     files = segments_of(path, meta)
-    (low, stop), width = meta["replay"]["rows"], meta["replay"]["row_width"]
-    if width != ring.layout.width:
-        raise ConfigError(
-            f"{path} holds rows of {width} numbers and this run's have {ring.layout.width}: its env has other spaces"
-        )
-    if stop - low > ring.capacity:
-        raise ConfigError(
-            f"{path} holds {stop - low:,} transitions; replay.buffer_size={ring.capacity:,} is too small for them"
-        )
-    ring.restore(low, np.empty((0, width), np.float32), np.empty(0, np.int64))  # there may be no rows at all
-    return [_load_segment(path, name, meta, ring, start, end) for start, end, name in files]
+    _check_width(path, meta, rings[0].layout.width)
+    if len(files) != len(rings):
+        raise ConfigError(f"{path} was saved with num_collectors={len(files)}, this run has {len(rings)}")
+    return [
+        _load_ring(path, meta, ring, span, found)
+        for ring, span, found in zip(rings, meta["replay"]["rows"], files, strict=True)
+    ]
 
 
 def preloadable(path: Path, row_width: int) -> int:
@@ -70,33 +68,79 @@ def preloadable(path: Path, row_width: int) -> int:
     """
     meta = read_meta(path)
     segments_of(path, meta)
-    (low, stop), width = meta["replay"]["rows"], meta["replay"]["row_width"]
-    if width != row_width:
-        raise ConfigError(f"{path} holds rows of {width} numbers and this run's have {row_width}: another env's spaces")
-    return int(stop - low)
+    _check_width(path, meta, row_width)
+    return sum(int(stop - low) for low, stop in meta["replay"]["rows"])
 
 
-def preload(path: Path, ring: Ring, rows: int) -> None:
-    """Read the newest rows of a checkpoint into an empty ring, as rows -``rows`` to -1.
+def preload(path: Path, rings: Sequence[Ring], shares: Sequence[int]) -> None:
+    """Read the newest rows of a checkpoint into the empty rings of a run, ring i those from -``shares[i]`` to -1.
 
     So a run counts its own rows from 0 on, as ever. Their policy versions are another run's, and count as random.
+
+    Args:
+        path: the checkpoint, of a run with any number of collectors.
+        rings: of the run.
+        shares: rows for each; together no more than there are.
 
     Raises:
         ConfigError: names the file and what is wrong with it.
     """
     meta = read_meta(path)
-    stop = meta["replay"]["rows"][1]
-    for start, _, name in segments_of(path, meta):
-        number = start - stop
-        try:
-            for part, _ in read_rows(path / name, ring.layout.width, meta["files"][name]["sha256"]):
-                older = min(len(part), max(0, -rows - number))  # than what is wanted
-                if older < len(part):
-                    newer = part[older:]
-                    ring.restore(number + older, newer, np.full(len(newer), RANDOM_POLICY, np.int64))
-                number += len(part)
-        except (OSError, ValueError) as error:
-            raise spoilt(path / name, str(error)) from error
+    width = rings[0].layout.width
+    files, spans = segments_of(path, meta), meta["replay"]["rows"]
+    newest = _newest([stop - low for low, stop in spans], sum(shares))
+    into = _Filling(rings, shares)
+    for found, (_, stop), count in zip(files, spans, newest, strict=True):
+        for start, _, name in found:
+            number = start - stop
+            try:
+                for part, _ in read_rows(path / name, width, meta["files"][name]["sha256"]):
+                    into.add(part[min(len(part), max(0, -count - number)) :])  # without those older than wanted
+                    number += len(part)
+            except (OSError, ValueError) as error:
+                raise spoilt(path / name, str(error)) from error
+
+
+class _Filling:
+    """Rows go into one ring after the other, each until it has its share."""
+
+    def __init__(self, rings: Sequence[Ring], shares: Sequence[int]) -> None:
+        self._left = [(ring, share) for ring, share in zip(rings, shares, strict=True) if share]
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        while len(rows):
+            ring, share = self._left[0]
+            part, rows = rows[:share], rows[share:]
+            ring.restore(-share, part, np.full(len(part), RANDOM_POLICY, np.int64))
+            self._left[0] = ring, share - len(part)
+            if len(part) == share:
+                self._left.pop(0)
+
+
+def _newest(held: Sequence[int], wanted: int) -> list[int]:
+    """How many of the rows held by each ring to take: the same share of each, all of them where all are wanted."""
+    ends = [wanted * sum(held[: i + 1]) // max(1, sum(held)) for i in range(len(held))]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _check_width(path: Path, meta: dict[str, Any], row_width: int) -> None:
+    if (width := meta["replay"]["row_width"]) != row_width:
+        raise ConfigError(
+            f"{path} holds rows of {width} numbers and this run's have {row_width}: its env has other spaces"
+        )
+
+
+def _load_ring(
+    path: Path, meta: dict[str, Any], ring: Ring, span: Sequence[int], files: Sequence[tuple[int, int, str]]
+) -> list[Segment]:
+    low, stop = span
+    if stop - low > ring.capacity:
+        raise ConfigError(
+            f"{path} holds {stop - low:,} transitions; replay.buffer_size={ring.capacity:,} is too small for them"
+        )
+    width = ring.layout.width
+    ring.restore(low, np.empty((0, width), np.float32), np.empty(0, np.int64))  # there may be no rows at all
+    return [_load_segment(path, name, meta, ring, start, end) for start, end, name in files]
 
 
 def _load_segment(path: Path, name: str, meta: dict[str, Any], ring: Ring, start: int, end: int) -> Segment:
@@ -110,4 +154,4 @@ def _load_segment(path: Path, name: str, meta: dict[str, Any], ring: Ring, start
             number += len(rows)
     except (OSError, ValueError) as error:
         raise spoilt(path / name, str(error)) from error
-    return Segment(start, end, sha256, before)
+    return Segment(start, end, sha256, before, ring.index)

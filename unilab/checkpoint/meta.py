@@ -10,7 +10,7 @@ from typing import Any
 
 from unilab.errors import ConfigError
 
-SCHEMA = 3
+SCHEMA = 4
 STATE, META = "state.pt", "meta.json"
 
 

@@ -1,6 +1,6 @@
 """Saves checkpoints in a thread while training goes on.
 
-The thread reads the shared ring in place, oldest rows first. The pacer asks ``allow_overwrite`` before it grants a
+The thread reads the shared rings in place, oldest rows first. The runtime asks ``allow_overwrite`` before it grants a
 chunk whose rows overwrite old ones, so nothing is copied and nobody waits unless the ring's end catches up with the
 disk. A save that fails removes what it wrote, leaves a sentence, and takes no older checkpoint along.
 """
@@ -28,29 +28,29 @@ class Checkpoints:
     Args:
         directory: belongs to this run alone; made by a save if it is missing.
         keep: newest checkpoints kept; 0 keeps all.
-        ring: saved too, in segments; None saves states only.
+        rings: saved too, in segments; none saves states only.
     """
 
-    def __init__(self, directory: Path, *, keep: int, ring: Ring | None) -> None:
+    def __init__(self, directory: Path, *, keep: int, rings: Sequence[Ring] = ()) -> None:
         self.directory = directory
         self.failures: list[str] = []
         """One sentence per failed save, in order: which, and why."""
         self._keep = keep
-        self._ring = ring
+        self._rings = rings
         self._known: Known | None = None
         self._newest: Path | None = None
         self._thread: threading.Thread | None = None
         self._moved = threading.Condition()
-        self._needed_from: float = math.inf  # first row that the running save has still to read
+        self._needed_from = [math.inf] * len(rings)  # of each: the first row that the running save has still to read
 
-    def adopt(self, checkpoint: Path, segments: Sequence[Segment]) -> None:
+    def adopt(self, checkpoint: Path, segments: Sequence[Sequence[Segment]]) -> None:
         """Let later saves link the segments of a checkpoint that was loaded.
 
         Args:
             checkpoint: its directory, of this run or of another.
             segments: as ``load_replay`` returned them.
         """
-        self._known = Known(checkpoint, tuple(segments))
+        self._known = Known(checkpoint, tuple(map(tuple, segments)))
         if checkpoint.parent.resolve() == self.directory.resolve():
             self._newest = checkpoint
 
@@ -60,7 +60,7 @@ class Checkpoints:
         state: Mapping[str, Any],
         meta: Mapping[str, Any],
         *,
-        rows: tuple[int, int],
+        rows: Sequence[tuple[int, int]] = (),
         as_of_s: float | None = None,
     ) -> None:
         """Start to save ``step_<env_steps>``, in place of one of the same name, once the save before has ended.
@@ -69,14 +69,15 @@ class Checkpoints:
             env_steps: rows ever appended.
             state: nested dicts of tensors, numbers and strings that nobody changes any more, on the CPU.
             meta: JSON values, for people and tools.
-            rows: [low, stop), rows of the ring that belong to the checkpoint; they may be none.
+            rows: [low, stop) of each ring, the rows that belong to the checkpoint; they may be none.
             as_of_s: seconds since the epoch when this was the state, if that is some time ago: the file's time, so that
                 the newest file is the newest state.
         """
         self.wait()
-        if rows[0] > rows[1]:
-            raise ValueError(f"rows [{rows[0]}, {rows[1]}) end before they begin")
-        self._needed_from = rows[0] if self._ring else math.inf
+        for low, stop in rows:
+            if low > stop:
+                raise ValueError(f"rows [{low}, {stop}) end before they begin")
+        self._needed_from = [low for low, _ in rows]
         save = partial(self._save, env_steps, state, meta, rows, as_of_s)
         self._thread = threading.Thread(target=self._run, args=(env_steps, save), name="checkpoint")
         try:
@@ -92,14 +93,14 @@ class Checkpoints:
             self._thread = None
         return self._newest if self._newest and self._newest.is_dir() else None
 
-    def allow_overwrite(self, below: int) -> None:
-        """Return once no save needs rows below ``below`` from the ring any more; at once if none runs.
+    def allow_overwrite(self, below: Sequence[int]) -> None:
+        """Return once no save needs rows below these numbers from the rings any more; at once if none runs.
 
         Only the disk is awaited, which wakes with an error when it gives up; signals are handled meanwhile.
         """
-        if below > self._needed_from:
+        if not self._all_read(below):
             with self._moved:
-                self._moved.wait_for(lambda: below <= self._needed_from)
+                self._moved.wait_for(lambda: self._all_read(below))
 
     def close(self) -> None:
         """Let the running save end; the ring may be freed afterwards."""
@@ -112,14 +113,14 @@ class Checkpoints:
             sweep(self.directory)
             self._failed(env_steps, error)
         finally:
-            self._read_until(math.inf)
+            self._read_all()
 
     def _save(
         self,
         env_steps: int,
         state: Mapping[str, Any],
         meta: Mapping[str, Any],
-        rows: tuple[int, int],
+        rows: Sequence[tuple[int, int]],
         as_of_s: float | None = None,
     ) -> None:
         final = self.directory / checkpoint_name(env_steps)
@@ -128,12 +129,11 @@ class Checkpoints:
         draft = draft_path(final)
         draft.mkdir()
         about: dict[str, Any] = {"env_steps": env_steps, **meta, "replay": None}
-        segments: tuple[Segment, ...] = ()
-        if self._ring:  # first, so that the collector can go on soonest
-            segments = write_replay(draft, self._ring, rows, self._known, self._read_until)
-            self._read_until(math.inf)
-            about["replay"] = {"rows": list(rows), "row_width": self._ring.layout.width}
-        sums = {segment.name: segment.sha256 for segment in segments}
+        segments: tuple[tuple[Segment, ...], ...] = ()
+        if self._rings:  # first, so that the collectors can go on soonest
+            segments = tuple(self._save_ring(draft, ring, span) for ring, span in zip(self._rings, rows, strict=True))
+            about["replay"] = {"rows": [list(span) for span in rows], "row_width": self._rings[0].layout.width}
+        sums = {segment.name: segment.sha256 for part in segments for segment in part}
         write_meta(draft, about, {STATE: write_state(draft, state), **sums})
         if as_of_s is not None:
             os.utime(draft / STATE, (as_of_s, as_of_s))
@@ -141,13 +141,26 @@ class Checkpoints:
         self._known, self._newest = Known(final, segments), final
         prune(self.directory, final, self._keep)
 
-    def _read_until(self, row: float) -> None:
+    def _save_ring(self, draft: Path, ring: Ring, rows: tuple[int, int]) -> tuple[Segment, ...]:
+        def needed_from(row: float) -> None:
+            with self._moved:
+                self._needed_from[ring.index] = row
+                self._moved.notify_all()
+
+        segments = write_replay(draft, ring, rows, self._known, needed_from)
+        needed_from(math.inf)
+        return segments
+
+    def _all_read(self, below: Sequence[int]) -> bool:
+        return all(row <= needed for row, needed in zip(below, self._needed_from, strict=True))
+
+    def _read_all(self) -> None:
         with self._moved:
-            self._needed_from = row
+            self._needed_from = [math.inf] * len(self._rings)
             self._moved.notify_all()
 
     def _failed(self, env_steps: int, error: Exception) -> None:
-        self._needed_from = math.inf
+        self._needed_from = [math.inf] * len(self._rings)
         self.failures.append(f"checkpoint at env step {env_steps:,} could not be saved: {_why(error)}")
 
 

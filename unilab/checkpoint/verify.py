@@ -58,18 +58,24 @@ def check_content(path: Path, name: str, meta: Mapping[str, Any]) -> None:
         raise spoilt(path / name, "its checksum differs from what was saved")
 
 
-def segments_of(path: Path, meta: Mapping[str, Any]) -> list[tuple[int, int, str]]:
-    """First row, end and name of each replay segment, in order and without gaps.
+def segments_of(path: Path, meta: Mapping[str, Any]) -> list[list[tuple[int, int, str]]]:
+    """First row, end and name of each segment, in order and without gaps, of each ring of the replay.
 
     Raises:
         ConfigError: the checkpoint holds no replay, or not all of it.
     """
     if not meta["replay"]:
         raise spoilt(path / META, "it holds no replay")
-    low, stop = meta["replay"]["rows"]
-    found = sorted((*rows, name) for name in meta["files"] if (rows := rows_of(name)))
+    found = sorted((*place, name) for name in meta["files"] if (place := rows_of(name)))
+    return [
+        _without_gaps(path, low, stop, [segment for of, *segment in found if of == ring])
+        for ring, (low, stop) in enumerate(meta["replay"]["rows"])
+    ]
+
+
+def _without_gaps(path: Path, low: int, stop: int, found: list[Any]) -> list[tuple[int, int, str]]:
     bounds = [low, *(end for _, end, _ in found)]
     starts = [start for start, _, _ in found]
     if bounds[-1] != stop or starts[1:] != bounds[1:-1] or (starts and starts[0] > low):
         raise spoilt(path / META, f"its segments do not hold rows [{low}, {stop})")
-    return found
+    return [(start, end, name) for start, end, name in found]

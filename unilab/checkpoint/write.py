@@ -21,13 +21,13 @@ class Known:
     """Segments of an earlier checkpoint that may be linked: this process wrote them or verified them."""
 
     folder: Path
-    segments: tuple[Segment, ...]
+    segments: tuple[tuple[Segment, ...], ...]  # of each ring
 
 
 def write_replay(
     draft: Path, ring: Ring, rows: tuple[int, int], known: Known | None, needed_from: Callable[[int], None]
 ) -> tuple[Segment, ...]:
-    """Link the segments that are known and write the other rows, oldest first.
+    """Link the segments of a ring that are known and write its other rows, oldest first.
 
     Args:
         draft: receives the files.
@@ -40,16 +40,16 @@ def write_replay(
         The segments, which cover the rows; the first perhaps has older ones too.
     """
     low, stop = rows
-    linked, fresh = plan_segments(known.segments, low, stop) if known else ([], low)
+    linked, fresh = plan_segments(known.segments[ring.index], low, stop) if known else ([], low)
     if known and not _link(draft, known.folder, linked):
         linked, fresh = [], low
     needed_from(fresh)
     if fresh == stop:
         return tuple(linked)
-    path = draft / segment_name(fresh, stop)
+    path = draft / segment_name(fresh, stop, ring.index)
     with DurableFile(path) as file:
         write_rows(file, ring, fresh, stop, needed_from)
-    return (*linked, Segment(fresh, stop, file.sha256, stamp(path)))
+    return (*linked, Segment(fresh, stop, file.sha256, stamp(path), ring.index))
 
 
 def write_state(draft: Path, state: Mapping[str, Any]) -> str:

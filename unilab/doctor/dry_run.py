@@ -65,7 +65,7 @@ def dry_run_findings(
     """
     small = shortened(cfg, report, scratch)
     job = DryRunJob(small, time.monotonic(), scratch / "console.txt")
-    threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg)).learner
+    threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg), collectors=cfg.pacing.num_collectors).learner
     try:
         result: DryRunResult = children.ask("dry-run", dry_run_main, job, threads=threads, deadline_s=deadline_s)
     except (WaitTimeout, WorkerDied) as error:

@@ -59,7 +59,13 @@ def _examine(cfg: TrainConfig, options: DoctorOptions, report: Report, children:
     except UsageError as error:
         report.add(fail("device", str(error), "see `nvidia-smi`, or use --device auto"))
         return
-    report.add(*machine_findings(cfg, thread_budget(cfg.threads, update_gflop=update_gflop(cfg)), device))
+    report.add(
+        *machine_findings(
+            cfg,
+            thread_budget(cfg.threads, update_gflop=update_gflop(cfg), collectors=cfg.pacing.num_collectors),
+            device,
+        )
+    )
     report.add(log_dir_finding(cfg.log_dir))
     env = env_report(cfg, children, _subdirectory(scratch, "env"), options.deadline_s)
     report.add(*env.findings)

@@ -103,7 +103,7 @@ def make_env(
     seed: int,
     first_index: int = 0,
     role: Literal["train", "eval"] = "train",
-    restart: int = 0,
+    before: int = 0,
     spec: EnvSpec | None = None,
     threads: int = 1,
     log_dir: Path | None = None,
@@ -116,7 +116,7 @@ def make_env(
             evaluation, at its first reset and never again.
         first_index: index of the first of these envs, counted over all collectors of the run.
         role: training or evaluation.
-        restart: collectors of the run before this one: envs that start anew in a run that goes on get other seeds.
+        before: seeds of the run that were used up before: envs that start anew in a run that goes on get others.
         spec: the run's ``probe(cfg)``, so that all processes agree on the metric names; None probes here.
         threads: that the envs may be stepped with.
         log_dir: where a simulator's own log goes, the run directory as a rule; None: nowhere.
@@ -125,7 +125,7 @@ def make_env(
         EnvError: the env cannot be made, or is not the one that ``spec`` describes.
     """
     draw = env_seed if role == "train" else eval_seed
-    first = first_index + restart * cfg.num_envs
+    first = before + first_index
     seeds = [draw(seed, (first + i) % EVAL_INDEX) for i in range(cfg.num_envs)]
     host = Host(threads=threads, role=role, log_dir=log_dir)
     return _backend(cfg).make(cfg, seeds=seeds, first_index=first_index, spec=spec, host=host)

@@ -1,20 +1,24 @@
 """Host slots in shared memory: whoever has the rows at hand packs them, the learner trains on them.
 
-A collector packs the batch of its chunk right after the chunk's rows, and only then calls the chunk finished. So
-packing is hidden behind the updates and costs the learner nothing (before, drawing and gathering 256 rows took 60 us of
-each tick: the cache misses of random rows). Who may write when is up to the pacer: a chunk is granted once the slot
-of its batch is free.
+In lockstep a collector packs the batch of its chunk right after the chunk's rows, and only then calls the chunk
+finished. So packing is hidden behind the updates and costs the learner nothing (before, drawing and gathering 256 rows
+took 60 us of each tick: the cache misses of random rows). Several collectors pack the rows of their own ranges each,
+into one slot: all draw the same numbers, and none waits for another. Who may write when is up to the pacer: a chunk is
+granted once the slot of its batch is free.
+
+Free-running, where a batch does not belong to a chunk, the learner's process packs (``pack``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unilab.replay.layout import RowLayout
-from unilab.replay.pack import AGE_SAMPLE, Packed, pack
+from unilab.replay.pack import AGE_SAMPLE, Domain, Packed, pack, pack_own
 from unilab.replay.ring import Ring
 from unilab.replay.samplers import UniformSampler
 from unilab.shm.arrays import Arrays, Field, required_bytes
@@ -27,15 +31,16 @@ class HostSlots:
         slots: how many.
         rows: most rows of a batch.
         layout: of a row.
+        packers: who packs a part of each batch.
     """
 
-    def __init__(self, slots: int, rows: int, layout: RowLayout) -> None:
-        self._shared = Arrays(_fields(slots, rows, layout), "host slots")
+    def __init__(self, slots: int, rows: int, layout: RowLayout, packers: int = 1) -> None:
+        self._shared = Arrays(_fields(slots, rows, layout, packers), "host slots")
 
     @staticmethod
-    def required_bytes(slots: int, rows: int, layout: RowLayout) -> int:
+    def required_bytes(slots: int, rows: int, layout: RowLayout, packers: int = 1) -> int:
         """Shared memory that the slots take."""
-        return required_bytes(_fields(slots, rows, layout))
+        return required_bytes(_fields(slots, rows, layout, packers))
 
     @property
     def host(self) -> NDArray[np.float32]:
@@ -43,20 +48,31 @@ class HostSlots:
         host: NDArray[np.float32] = self._shared.host
         return host
 
-    def pack(self, ring: Ring, sampler: UniformSampler, *, tick: int, rows: int, low: int, high: int) -> None:
-        """Draw ``rows`` rows of [low, high) for ``tick`` and gather them into its slot."""
-        slot = tick % len(self._shared.host)
-        packed = pack(ring, sampler, self._shared.host[slot, :rows], tick=tick, low=low, high=high)
-        report = self._shared.report[slot]
-        report[:3] = tick, rows, high
-        report[3 : 3 + len(packed.versions)] = packed.versions
+    def pack(self, rings: Sequence[Ring], sampler: UniformSampler, *, tick: int, rows: int, domain: Domain) -> None:
+        """Draw ``rows`` rows of the domain for ``tick`` and gather them into its slot."""
+        slot = self._slot(tick)
+        packed = pack(rings, sampler, self._shared.host[slot, :rows], tick=tick, domain=domain)
+        self._shared.versions[slot, : len(packed.versions)] = packed.versions
+        self._shared.report[slot] = tick, rows, packed.watermark
+
+    def pack_own(self, ring: Ring, sampler: UniformSampler, *, tick: int, rows: int, domain: Domain) -> None:
+        """The same for those of the rows that lie in this ring, one of several; the others' collectors do theirs."""
+        slot = self._slot(tick)
+        sample, versions = pack_own(ring, sampler, self._shared.host[slot, :rows], tick=tick, domain=domain)
+        self._shared.versions[slot, sample] = versions
+        self._shared.report[slot, ring.index] = tick, rows, sum(high for _, high in domain)
 
     def packed(self, tick: int) -> Packed:
         """What lies in the slot of ``tick``, which must have been packed."""
-        report = self._shared.report[tick % len(self._shared.report)].copy()
-        packed_tick, rows, watermark = report[:3].tolist()
+        slot = self._slot(tick)
+        report: list[list[int]] = self._shared.report[slot].tolist()
+        packed_tick, rows, watermark = report[0]
+        assert all(part == report[0] for part in report), f"the slot of batch {tick} has parts of several: {report}"
         assert packed_tick == tick, f"the slot of batch {tick} holds batch {packed_tick}"
-        return Packed(tick, rows, watermark, report[3 : 3 + min(rows, AGE_SAMPLE)])
+        return Packed(tick, rows, watermark, self._shared.versions[slot, : min(rows, AGE_SAMPLE)].copy())
+
+    def _slot(self, tick: int) -> int:
+        return tick % len(self._shared.host)
 
     def free(self) -> None:
         """Give up the memory."""
@@ -69,8 +85,9 @@ class HostSlots:
         self.__dict__.update(state)
 
 
-def _fields(slots: int, rows: int, layout: RowLayout) -> list[Field]:
+def _fields(slots: int, rows: int, layout: RowLayout, packers: int) -> list[Field]:
     return [
         Field("host", (slots, rows, layout.width), "float32"),
-        Field("report", (slots, 3 + AGE_SAMPLE), "int64"),  # tick, rows, watermark, versions of the first rows
+        Field("report", (slots, packers, 3), "int64"),  # by each packer: tick, rows, watermark
+        Field("versions", (slots, AGE_SAMPLE), "int64"),  # of the first rows
     ]

@@ -4,14 +4,17 @@ One float32 row per env step and an int64 side array with the policy version tha
 rows ever appended and never wraps; row number r lies in cell r % capacity. A row is written once, complete, and
 only then does the cursor move. One process appends; who reads must keep to rows that are not being overwritten,
 which is what the pacer's sample domain guarantees.
+
+Several collectors have a ring each, with cells, cursor and row numbers of its own, in one block of memory
+(``open_rings``): so one gather reads from all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,22 +52,47 @@ class Ring:
     """
 
     def __init__(self, capacity: int, layout: RowLayout, *, backing: Backing = BACKING) -> None:
+        self._open(_memory([capacity], layout, backing), layout, 0, 0, capacity)
+
+    def _open(self, shared: Arrays, layout: RowLayout, index: int, first_cell: int, capacity: int) -> None:
         self.capacity = capacity
         self.layout = layout
-        self._shared = Arrays(_fields(capacity, layout), "ring", backing=backing)
-        # Poison: a row that is read before it was written turns every loss into NaN at once.
-        self._shared.rows[:] = np.nan
-        self._shared.versions[:] = UNWRITTEN
+        self.index = index
+        """Number of this ring among those in its memory."""
+        self.first_cell = first_cell
+        """Where its cells begin in that memory."""
+        self._shared = shared
+        self._cells = slice(first_cell, first_cell + capacity)
 
     @staticmethod
     def required_bytes(capacity: int, layout: RowLayout) -> int:
-        """Shared memory that a ring of this size takes."""
-        return required_bytes(_fields(capacity, layout))
+        """Shared memory that a ring of this size takes, or rings of this size together."""
+        return required_bytes(_fields([capacity], layout))
+
+    @property
+    def _rows(self) -> NDArray[np.float32]:
+        rows: NDArray[np.float32] = self._shared.rows[self._cells]
+        return rows
+
+    @property
+    def _versions(self) -> NDArray[np.int64]:
+        versions: NDArray[np.int64] = self._shared.versions[self._cells]
+        return versions
 
     @property
     def cursor(self) -> int:
         """Rows ever appended."""
-        return int(self._shared.cursor[0])
+        return int(self._shared.cursor[self.index])
+
+    @cursor.setter
+    def cursor(self, rows: int) -> None:
+        self._shared.cursor[self.index] = rows
+
+    @property
+    def newest_version(self) -> int:
+        """Policy version of the newest row; ``UNWRITTEN`` in an empty ring."""
+        cursor = self.cursor
+        return int(self._versions[(cursor - 1) % self.capacity]) if cursor > self.oldest else UNWRITTEN
 
     @property
     def oldest(self) -> int:
@@ -93,19 +121,19 @@ class Ring:
             ValueError: n rows exceed the capacity, or there is nothing to repeat.
         """
         n = self._fitting(len(action))
-        shared, columns, cursor = self._shared, self.layout.columns, self.cursor
+        rows, all_versions, columns, cursor = self._rows, self._versions, self.layout.columns, self.cursor
         if repeat is not None:  # before they may be overwritten
             numbers, old_rows, old_versions = self._rows_before(repeat)
         done = 0
         for cells in row_spans(cursor, n, self.capacity):
             part = slice(done, done + cells.stop - cells.start)
-            write_step(shared.rows[cells], columns, obs, action, step, part)
-            shared.versions[cells] = policy_version
+            write_step(rows[cells], columns, obs, action, step, part)
+            all_versions[cells] = policy_version
             done = part.stop
         if repeat is not None:
             into = (numbers + n) % self.capacity
-            shared.rows[into], shared.versions[into] = old_rows, old_versions
-        shared.cursor[0] = cursor + n
+            rows[into], all_versions[into] = old_rows, old_versions
+        self.cursor = cursor + n
 
     def append_rows(
         self, rows: NDArray[np.float32], versions: NDArray[np.int64], repeat: NDArray[np.bool_] | None = None
@@ -121,15 +149,15 @@ class Ring:
             ValueError: n rows exceed the capacity, or there is nothing to repeat.
         """
         self._fitting(len(rows))
-        shared, cursor = self._shared, self.cursor
+        own_rows, own_versions, cursor = self._rows, self._versions, self.cursor
         if repeat is not None and repeat.any():
             _, rows[repeat], versions[repeat] = self._rows_before(repeat)
         done = 0
         for cells in row_spans(cursor, len(rows), self.capacity):
             part = slice(done, done + cells.stop - cells.start)
-            shared.rows[cells], shared.versions[cells] = rows[part], versions[part]
+            own_rows[cells], own_versions[cells] = rows[part], versions[part]
             done = part.stop
-        shared.cursor[0] = cursor + len(rows)
+        self.cursor = cursor + len(rows)
 
     def restore(self, number: int, rows: NDArray[np.float32], versions: NDArray[np.int64]) -> None:
         """Append rows that another ring held, under the numbers that they had there.
@@ -142,9 +170,8 @@ class Ring:
         Raises:
             ValueError: the number leaves a gap, or n rows exceed the capacity.
         """
-        shared = self._shared
         if self.cursor == self.oldest:
-            shared.first[0] = shared.cursor[0] = number
+            self._shared.first[self.index] = self.cursor = number
         if number != self.cursor or len(rows) > self.capacity:
             raise ValueError(f"{len(rows)} rows from {number} on do not follow row {self.cursor} of {self.capacity}")
         self.append_rows(rows, versions)
@@ -154,7 +181,7 @@ class Ring:
 
         Older rows that they overwrote are gone.
         """
-        self._shared.cursor[0] = min(cursor, self.cursor)
+        self.cursor = min(cursor, self.cursor)
 
     def gather(self, numbers: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Copy rows by number.
@@ -164,11 +191,11 @@ class Ring:
             out: [k, width] float32, C-contiguous; receives the rows.
         """
         # mode="clip" is the one that numpy gathers straight into `out`, without a bounds-checked copy.
-        np.take(self._shared.rows, numbers % self.capacity, axis=0, out=out, mode="clip")
+        np.take(self._rows, numbers % self.capacity, axis=0, out=out, mode="clip")
 
     def versions_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Policy versions of rows by number, [k] int64."""
-        versions: NDArray[np.int64] = self._shared.versions[numbers % self.capacity]
+        versions: NDArray[np.int64] = self._versions[numbers % self.capacity]
         return versions
 
     def read(self, start: int, stop: int) -> Iterator[NDArray[np.float32]]:
@@ -185,9 +212,7 @@ class Ring:
         Raises:
             ValueError: the range is not in the ring any more, or not yet.
         """
-        return np.concatenate(
-            [self._shared.versions[cells] for cells in self._spans(start, stop)] or [np.empty(0, np.int64)]
-        )
+        return np.concatenate([self._versions[cells] for cells in self._spans(start, stop)] or [np.empty(0, np.int64)])
 
     def digest(self) -> str:
         """SHA-256 over cursor, rows and versions that the ring holds, in order of age."""
@@ -199,7 +224,7 @@ class Ring:
         return sha.hexdigest()
 
     def free(self) -> None:
-        """Give up the memory; any later use raises ``BlockFreed``."""
+        """Give up the memory, that of other rings in it too; any later use raises ``BlockFreed``."""
         self._shared.free()
 
     def _fitting(self, n: int) -> int:
@@ -215,12 +240,12 @@ class Ring:
         if numbers.size and numbers[0] < self.oldest:
             raise ValueError(f"rows from {numbers[0]} on are not in the ring; they cannot be repeated")
         cells = numbers % self.capacity
-        return numbers, self._shared.rows[cells], self._shared.versions[cells]
+        return numbers, self._rows[cells], self._versions[cells]
 
     def _held(self) -> tuple[int, int]:
         """Rows [oldest, cursor) that are in the ring, by one look at the cursor."""
         cursor = self.cursor
-        return max(int(self._shared.first[0]), cursor - self.capacity), cursor
+        return max(int(self._shared.first[self.index]), cursor - self.capacity), cursor
 
     def _spans(self, start: int, stop: int) -> list[slice]:
         oldest, cursor = self._held()
@@ -229,15 +254,37 @@ class Ring:
         return row_spans(start, stop - start, self.capacity)
 
     def _read_only(self, cells: slice) -> NDArray[np.float32]:
-        view = self._shared.rows[cells]
+        view = self._rows[cells]
         view.flags.writeable = False
         return view
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"capacity": self.capacity, "layout": self.layout, "_shared": self._shared}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+def open_rings(capacities: Sequence[int], layout: RowLayout) -> tuple[Ring, ...]:
+    """Rings of these capacities in one block of memory, which any of them frees."""
+    shared, first_cell, rings = _memory(capacities, layout, BACKING), 0, []
+    for index, capacity in enumerate(capacities):
+        ring = Ring.__new__(Ring)
+        ring._open(shared, layout, index, first_cell, capacity)
+        rings.append(ring)
+        first_cell += capacity
+    return tuple(rings)
+
+
+def gather_all(rings: Sequence[Ring], cells: NDArray[np.int64], out: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Copy rows of rings that lie in one memory.
+
+    Args:
+        rings: from ``open_rings``.
+        cells: [k] in that memory: ``ring.first_cell + number % ring.capacity``.
+        out: [k, width] float32, C-contiguous; receives the rows.
+
+    Returns:
+        The policy versions of the first ``len(cells)`` rows, [k] int64.
+    """
+    shared = rings[0]._shared
+    np.take(shared.rows, cells, axis=0, out=out, mode="clip")
+    versions: NDArray[np.int64] = shared.versions[cells]
+    return versions
 
 
 def row_spans(cursor: int, count: int, capacity: int) -> list[slice]:
@@ -248,10 +295,18 @@ def row_spans(cursor: int, count: int, capacity: int) -> list[slice]:
     return [span for span in spans if span.stop > span.start]
 
 
-def _fields(capacity: int, layout: RowLayout) -> list[Field]:
+def _memory(capacities: Sequence[int], layout: RowLayout, backing: Backing) -> Arrays:
+    shared = Arrays(_fields(capacities, layout), "ring", backing=backing)
+    # Poison: a row that is read before it was written turns every loss into NaN at once.
+    shared.rows[:] = np.nan
+    shared.versions[:] = UNWRITTEN
+    return shared
+
+
+def _fields(capacities: Sequence[int], layout: RowLayout) -> list[Field]:
     return [
-        Field("cursor", (1,), "int64"),
-        Field("first", (1,), "int64"),
-        Field("versions", (capacity,), "int64"),
-        Field("rows", (capacity, layout.width), "float32"),
+        Field("cursor", (len(capacities),), "int64"),
+        Field("first", (len(capacities),), "int64"),
+        Field("versions", (sum(capacities),), "int64"),
+        Field("rows", (sum(capacities), layout.width), "float32"),
     ]

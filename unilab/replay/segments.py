@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from unilab.replay.ring import Ring
 
 _CHUNK = 2 * 2**20  # bytes read, hashed and written at a time
-_NAME = re.compile(r"replay_(-?\d{11,})_(-?\d{11,})\.rows")  # preloaded rows have negative numbers
+_NAME = re.compile(r"replay(\d*)_(-?\d{11,})_(-?\d{11,})\.rows")  # preloaded rows have negative numbers
 
 Stamp = tuple[int, int, int]
 
@@ -38,6 +38,8 @@ class Segment:
     sha256: str
     stamp: Stamp
     """Of the file when it was known to be right; see ``stamp``."""
+    ring: int = 0
+    """Which of a run's rings, one a collector, the rows are of."""
 
     @property
     def rows(self) -> int:
@@ -47,7 +49,7 @@ class Segment:
     @property
     def name(self) -> str:
         """File name."""
-        return segment_name(self.start, self.stop)
+        return segment_name(self.start, self.stop, self.ring)
 
 
 class Sink(Protocol):
@@ -57,15 +59,15 @@ class Sink(Protocol):
         """Append all of the bytes."""
 
 
-def segment_name(start: int, stop: int) -> str:
-    """File name of rows [start, stop)."""
-    return f"replay_{start:012d}_{stop:012d}.rows"
+def segment_name(start: int, stop: int, ring: int = 0) -> str:
+    """File name of rows [start, stop) of a ring; that of the first ring does not say its number."""
+    return f"replay{ring or ''}_{start:012d}_{stop:012d}.rows"
 
 
-def rows_of(name: str) -> tuple[int, int] | None:
-    """Rows [start, stop) of the segment of this name; None if it is not a segment's."""
+def rows_of(name: str) -> tuple[int, int, int] | None:
+    """Ring, first row and end of the segment of this name; None if it is not a segment's."""
     found = _NAME.fullmatch(name)
-    return (int(found[1]), int(found[2])) if found else None
+    return (int(found[1] or 0), int(found[2]), int(found[3])) if found else None
 
 
 def record(row_width: int) -> np.dtype[Any]:

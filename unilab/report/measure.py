@@ -20,6 +20,16 @@ _UPDATES, _COPIES = "cuda_update", "cuda_copy"  # at device time, where there is
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Of a counter's values."""
+
+    mean: float
+    p50: float
+    p95: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
 class TraceReport:
     """A trace in numbers; times in seconds, shares from 0 to 1."""
 
@@ -33,7 +43,7 @@ class TraceReport:
     tick_over_longer: float  # median of a tick over the longer of the two: 1 is perfect overlap
     hidden: Mapping[str, float]  # share of collect, pack, copy behind updates
     critical: Mapping[str, float]  # share of the critical path by process and span
-    counters: Mapping[str, tuple[float, float]]  # mean and largest value of policy lag and row age
+    counters: Mapping[str, Spread]  # policy lag, row age and, free-running, the lags of chunks
 
 
 def measure(trace: TraceRead) -> TraceReport:
@@ -64,7 +74,7 @@ def measure(trace: TraceRead) -> TraceReport:
     numbers = int(last.args.get("tick", len(ticks))) - int(first.args.get("tick", 1))
     # From the first to the last, also over ticks that were not recorded.
     per_s = numbers / (last.start - first.start) if numbers else 1 / period_s
-    rows = int(facts.get("num_envs", 1)) * int(facts.get("steps_per_tick", 1))
+    rows = int(facts.get("rows_per_tick", 1))
     collectors = [trace.processes[name] for name in trace.processes if name.startswith("collector")]
     collect, pack = (union(_of(collectors, names)) for names in (COLLECT, {"pack"}))
     updates = union(_of([learner], {_UPDATES}) or _of([learner], {"update"}))
@@ -93,12 +103,23 @@ def measure(trace: TraceRead) -> TraceReport:
             if common(part, windows)
         },
         critical={name: seconds / wall_s for name, seconds in _critical(lanes, windows).items()},
-        counters={
-            name: (float(np.mean(values)), float(np.max(values)))
-            for name in ("policy lag", "row age")
-            if (values := [value for _, sample in learner.counters.get(name, []) for value in sample.values()])
-        },
+        counters=_counters(learner, collectors),
     )
+
+
+def _counters(learner: ProcessRead, collectors: Sequence[ProcessRead]) -> dict[str, Spread]:
+    values = {
+        name: [value for _, sample in learner.counters.get(name, []) for value in sample.values()]
+        for name in ("policy lag", "row age")
+    }
+    samples = [sample for process in collectors for _, sample in process.counters.get("chunk lag", [])]
+    for key in ("at_launch", "at_arrival"):
+        values[f"chunk lag {key.replace('_', ' ')}"] = [sample[key] for sample in samples]
+    return {name: _spread(found) for name, found in values.items() if found}
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(float(np.mean(values)), *(float(x) for x in np.percentile(values, [50, 95, 100])))
 
 
 def _stretches(ticks: Sequence[SpanRead]) -> list[list[SpanRead]]:

@@ -29,8 +29,8 @@ def report_lines(report: TraceReport) -> list[str]:
     rest = sum(share for _, share in path[_MOST:])
     shown = dict(path[:_MOST]) | ({"rest": rest} if rest else {})
     lines.append(f"critical path  {_shares(shown)}")
-    for name, (mean, most) in report.counters.items():
-        lines.append(f"{name}  mean {mean:.3g}, largest {most:.4g} versions")
+    for name, of in report.counters.items():
+        lines.append(f"{name}  mean {of.mean:.3g}, p50 {of.p50:g}, p95 {of.p95:g}, largest {of.largest:.4g} versions")
     return [*lines, said]
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
+from typing import cast
 
-from unilab.telemetry.reporter import Writer
+from unilab.telemetry.lags import Histogram
+from unilab.telemetry.reporter import HistogramWriter, Writer
 
 _AGAIN_S = 2.0  # a new file may have to read the old one
 
@@ -46,12 +48,19 @@ class LastingWriter:
 
     def write(self, env_steps: int, scalars: Mapping[str, float]) -> None:
         """Add one step's scalars, or lose them."""
+        self._write(env_steps, lambda writer: writer.write(env_steps, scalars))
+
+    def write_histograms(self, env_steps: int, histograms: Mapping[str, Histogram]) -> None:
+        """Add one step's histograms, or lose them; to a writer that takes them."""
+        self._write(env_steps, lambda writer: cast(HistogramWriter, writer).write_histograms(env_steps, histograms))
+
+    def _write(self, env_steps: int, write: Callable[[Writer], None]) -> None:
         try:
             if self._writer is None:
                 if self._clock() < self._again_s:
                     return
                 self._writer = self._make(self._written)
-            self._writer.write(env_steps, scalars)
+            write(self._writer)
         except OSError as error:
             self._fail(error)
             return

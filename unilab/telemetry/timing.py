@@ -64,6 +64,10 @@ class TickTimes:
         """Of all ticks together."""
         return self._last - self._first
 
+    def until_now(self) -> float:
+        """Seconds from the first tick's start to now."""
+        return self._clock() - self._first
+
     def stats(self) -> TickStats | None:
         """Exact mean, quantiles within 1 %; None without a tick."""
         if not self._n:

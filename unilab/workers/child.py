@@ -61,9 +61,12 @@ def child_main(
     target: Callable[..., None],
     args: tuple[Any, ...],
     output: Path | None = None,
+    cores: frozenset[int] | None = None,
 ) -> None:
     """Run ``target(link, *args)`` and tell the parent how it failed, if it does; print to ``output`` if it is given."""
     os.setpgid(0, 0)
+    if cores is not None:
+        os.sched_setaffinity(0, cores)
     if output is not None:
         _print_to(output)
     keep_output_harmless()

@@ -1,4 +1,4 @@
-"""The collector: owns its envs and a CPU copy of the policy, and is the only writer of its ring."""
+"""A collector: owns its envs and a CPU copy of the policy, and is the only writer of its ring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unilab.envs.registry import EnvConfig, make_env
 from unilab.envs.returns import DiscountedReturns, NoReturns
 from unilab.envs.rollout import EpisodeStats
 from unilab.errors import NonFinite
-from unilab.pacing import PHASES, Chunk, ChunkSource, LockstepCollector, Schedule
+from unilab.pacing import NEWEST, PHASES, Chunk, ChunkSource, FreeCollector, LockstepCollector, Schedule
 from unilab.replay import HostSlots, Ring, UniformSampler, make_rows
 from unilab.replay.ring import RANDOM_POLICY
 from unilab.seeding import stream
@@ -38,10 +38,11 @@ _PHASE = {name: number for number, name in enumerate(PHASES)}
 class CollectorJob:
     """What a collector needs; picklable, the shared parts as descriptors."""
 
-    name: str
-    env: EnvConfig
+    index: int
+    env: EnvConfig  # of its own envs
     policy: PolicySpec
-    schedule: Schedule
+    schedule: Schedule  # of the run
+    drop_lag: int | None  # throw chunks away whose weights are older when they come in; None: keep all
     seed: int
     threads: int
     on_nan: OnNan
@@ -55,8 +56,13 @@ class CollectorJob:
     listeners: tuple[Bell, ...]  # of those who wait for its chunks
     log_dir: Path | None  # of a simulator's own log
     trace: TraceSpec | None  # None: no trace
-    restart: int = 0  # collectors of the run before this one: seeds and noise are its own
+    restart: int = 0  # collectors of its index before this one: seeds and noise are its own
     state: Mapping[str, Any] | None = None  # of the collector that this one continues; None: there is none
+
+    @property
+    def name(self) -> str:
+        """In traces, errors and lists of processes."""
+        return f"collector-{self.index}"
 
 
 class Collector:
@@ -75,13 +81,15 @@ class Collector:
         self._ring = job.ring
         self._slots = job.slots
         self._schedule = job.schedule
+        self._share = job.schedule.shares[job.index]
+        self._drop_lag = job.drop_lag
         self._batch_size = job.batch_size
         self._sampler = UniformSampler(stream(job.seed, "sample"))
         self._stats = job.stats
         self._trace = trace
         self._counters = job.counters
         self._reader = WeightReader(job.weights, FlatState(policy.module))
-        self._warmup = np.random.default_rng(stream(job.seed, "warmup"))
+        self._warmup = np.random.default_rng(stream(job.seed, "warmup", job.index))
         self._rows = make_rows(job.ring, env.num_envs, job.policy.learner.gamma)
         self._episodes = EpisodeStats(env.num_envs, env.spec.metric_names)
         learner = job.policy.learner
@@ -90,24 +98,53 @@ class Collector:
         self._ended = np.zeros(env.num_envs, np.bool_)
         self.continued = False
         """Whether the envs go on with the episodes of an earlier collector."""
-        self._rule = make_rule(job.on_nan, env, 0, _say)
+        self._first_env = job.index * env.num_envs
+        self._rule = make_rule(job.on_nan, env, self._first_env, lambda what: _say(job.name, what))
         self._obs = self._rule.check_reset(self._begin(job.state), self._env_steps)
 
     def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
-        """Run a chunk, each round of which appends one row per env, and pack the batch that is drawn after it.
+        """Run a chunk, and in lockstep pack the batch that is drawn after it; again, if its weights grew too old."""
+        while True:
+            version = self._fetch(chunk.version)
+            launched = self._lag(version)
+            begin = self._ring.cursor
+            self._collect(chunk, version, round_done)
+            lags = launched, self._lag(version)
+            if self._drop_lag is None or lags[1] <= self._drop_lag:
+                break
+            self._stats.drop_chunk(chunk.number, self._ring.cursor - begin)
+            self._ring.rewind(begin)
+        if chunk.number and self._schedule.ahead is None:
+            with self._phase("pack", tick=chunk.number):
+                self._pack(chunk.number)
+        self._counters["phase"] = _PHASE["wait_grant"]
+        seconds = {name: ns / 1e9 for name, ns in self._trace.take_totals().items()}
+        self._stats.finish_chunk(chunk.number, seconds, self._returns.take(), lags)
+        if self._schedule.ahead is not None:
+            self._trace.counter("chunk lag", at_launch=lags[0], at_arrival=lags[1])
+
+    def _fetch(self, wanted: int | None) -> int:
+        """The version that is to act, with its weights in the policy."""
+        if wanted is None:
+            return RANDOM_POLICY
+        with self._phase("fetch", version=wanted):
+            return self._reader.fetch_if_newer() if wanted == NEWEST else self._reader.fetch(wanted)
+
+    def _lag(self, version: int) -> int:
+        """Versions between the learner, free-running, and weights; random actions never grow old."""
+        return 0 if version == RANDOM_POLICY else max(0, self._counters["version"] - version)
+
+    def _collect(self, chunk: Chunk, version: int, round_done: Callable[[], None]) -> None:
+        """Each round appends one row per env.
 
         With n-step returns, rows are late: whoever begins, or starts anew, does ``n_step - 1`` rounds more.
         """
-        version = RANDOM_POLICY
-        if chunk.version is not None:
-            with self._phase("fetch", version=chunk.version):
-                version = self._reader.fetch(chunk.version)
-        self._policy.at(self._schedule.progress(chunk.number))
+        self._policy.at(self._share.progress(chunk.number))
         act = self._random if chunk.version is None else self._explore
         for _ in range(self._rows.missing + chunk.rounds):
             with self._phase("act"):
                 action = act()
-                check_finite_action(action, version, 0)
+                check_finite_action(action, version, self._first_env)
             with self._phase("env_step"):
                 step = self._env.step(action)
                 self._env_steps += 1
@@ -127,12 +164,6 @@ class Collector:
                 self._ended |= skipped
             self._returns.add(step.reward, self._ended, skipped)
             round_done()
-        if chunk.number:
-            with self._phase("pack", tick=chunk.number):
-                self._pack(chunk.number)
-        self._counters["phase"] = _PHASE["wait_grant"]
-        seconds = {name: ns / 1e9 for name, ns in self._trace.take_totals().items()}
-        self._stats.finish_chunk(chunk.number, seconds, self._returns.take())
 
     def _phase(self, name: str, **args: object) -> Span:
         """A span whose name the learner can see while it lasts, or hangs."""
@@ -174,9 +205,13 @@ class Collector:
         return self._env.reset()
 
     def _pack(self, tick: int) -> None:
-        low, high = self._schedule.domain(tick)
+        shares = self._schedule.shares
+        domain = [share.domain(tick) for share in shares]
         rows = self._schedule.updates(tick) * self._batch_size
-        self._slots.pack(self._ring, self._sampler, tick=tick, rows=rows, low=low, high=high)
+        if len(shares) == 1:
+            self._slots.pack([self._ring], self._sampler, tick=tick, rows=rows, domain=domain)
+        else:
+            self._slots.pack_own(self._ring, self._sampler, tick=tick, rows=rows, domain=domain)
 
     def _explore(self) -> np.ndarray:
         return self._policy.explore(self._obs, self._ended)
@@ -186,8 +221,8 @@ class Collector:
         return self._warmup.uniform(-1.0, 1.0, shape).astype(np.float32)
 
 
-def _say(what: str) -> None:
-    sys.stderr.write(f"collector: {what}\n")
+def _say(name: str, what: str) -> None:
+    sys.stderr.write(f"{name}: {what}\n")
     sys.stderr.flush()
 
 
@@ -195,11 +230,14 @@ def _say(what: str) -> None:
 def open_collector(job: CollectorJob, trace: Tracer) -> Iterator[Collector]:
     """Build envs and policy from a job, the same in a worker and in serial mode; closes the envs at the end."""
     job.counters["phase"] = _PHASE["make_envs"]
-    policy = make_policy(job.policy, seed=job.seed, index=job.restart)  # noise of its own after each restart
+    collectors = job.schedule.num_collectors
+    # Noise of its own for each collector, and after each restart.
+    policy = make_policy(job.policy, seed=job.seed, index=job.restart * collectors + job.index)
     made = make_env(
         job.env,
         seed=job.seed,
-        restart=job.restart,
+        first_index=job.index * job.env.num_envs,
+        before=job.restart * job.schedule.num_envs,
         spec=job.policy.env,
         threads=job.threads,
         log_dir=job.log_dir,
@@ -208,17 +246,26 @@ def open_collector(job: CollectorJob, trace: Tracer) -> Iterator[Collector]:
         yield Collector(env, policy, job, trace)
 
 
-def collect(collector: Collector, source: ChunkSource, trace: Tracer) -> None:
-    """Run granted chunks until told to stop."""
+def collect(collector: Collector, source: ChunkSource, trace: Tracer, ticks_per_chunk: int = 1) -> None:
+    """Run granted chunks until told to stop; in the trace a chunk stands beside so many ticks, one in lockstep."""
     while True:
         with trace.span("wait_grant"):
             chunk = source.next_chunk()
             if chunk is None:
                 return
-            trace.at(chunk.number, chunk.number - 1)  # the tick that it is for, and the one that it runs beside
+            tick = chunk.number * ticks_per_chunk
+            trace.at(tick, tick - 1)  # the tick that it is for, and the one that it runs beside
         with trace.span("chunk", chunk=chunk.number):
             collector.run(chunk, source.round_done)
         source.finished(chunk)
+
+
+def make_source(job: CollectorJob, waiter: Waiter, parked: Callable[[], None]) -> ChunkSource:
+    """Where the collector's chunks come from."""
+    share = job.schedule.shares[job.index]
+    if share.ahead is None:
+        return LockstepCollector(share, job.counters, waiter, job.listeners, parked)
+    return FreeCollector(share, job.counters, waiter, job.listeners, parked, latest=lambda: job.weights.latest)
 
 
 def collector_main(link: Link, job: CollectorJob) -> None:
@@ -227,15 +274,9 @@ def collector_main(link: Link, job: CollectorJob) -> None:
     waiter = Waiter(job.bell, lambda: bool(job.counters["stop"]), [link.parent()])
     trace = Tracer(job.name, job.trace)
     with open_collector(job, trace) as collector:
-        source = LockstepCollector(
-            job.schedule,
-            job.counters,
-            waiter,
-            job.listeners,
-            parked=lambda: link.send("state", collector.state_dict()),
-        )
+        source = make_source(job, waiter, lambda: link.send("state", collector.state_dict()))
         link.send("ready", collector.continued)
         try:
-            collect(collector, source, trace)
+            collect(collector, source, trace, job.schedule.num_collectors if job.schedule.ahead else 1)
         finally:
             trace.close()

@@ -52,6 +52,7 @@ class Worker:
         threads: for numpy and torch in the child.
         bell: rung by the child after each message.
         output: file that what it and its helpers print is appended to; None: where this process prints.
+        cores: that it keeps to; None: those of this process.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Worker:
         threads: int,
         bell: Bell,
         output: Path | None = None,
+        cores: frozenset[int] | None = None,
     ) -> None:
         self.name = name
         context = multiprocessing.get_context("spawn")
@@ -71,7 +73,7 @@ class Worker:
         self._hung_up = False
         self._lock = threading.Lock()  # main thread and packer both look into the inbox
         self._process = context.Process(
-            target=child_main, args=(name, child_conn, bell, os.getpid(), target, args, output), name=name
+            target=child_main, args=(name, child_conn, bell, os.getpid(), target, args, output, cores), name=name
         )
         self._mark = f"{os.getpid()}.{name}.{secrets.token_hex(8)}"
         resource_tracker.ensure_running()  # before the environment changes: it is no descendant of a worker
@@ -110,7 +112,7 @@ class Worker:
         try:
             waiter.wait(lambda: self.received(kind), what, deadline_s)
         except WaitTimeout as error:
-            raise WorkerDied(f"{self.name} (pid {self.pid}) is stuck in {doing()}: {error}") from None
+            raise WorkerDied(f"{self.name} (pid {self.pid}) is stuck in {doing()}: {error}", self.name) from None
         return self.take_message(kind)
 
     def received(self, kind: str) -> bool:
@@ -130,16 +132,16 @@ class Worker:
         """
         self._pump()
         if "failed" in self._inbox:
-            return WorkerDied(self._inbox["failed"])
+            return WorkerDied(self._inbox["failed"], self.name)
         if self._hung_up:
             self._process.join(_HANG_UP_S)  # usually the first sign of its end
         if self._process.is_alive():
-            gone = WorkerDied(f"{self.name} (pid {self.pid}) lives, but has closed its line to the learner")
+            gone = WorkerDied(f"{self.name} (pid {self.pid}) lives, but has closed its line to the learner", self.name)
             return gone if self._hung_up else None
         self._pump()  # what it sent between the first look and its end
         if "failed" in self._inbox:
-            return WorkerDied(self._inbox["failed"])
-        return WorkerDied(f"{self.name} (pid {self.pid}) {_describe_exit(self._process.exitcode)}")
+            return WorkerDied(self._inbox["failed"], self.name)
+        return WorkerDied(f"{self.name} (pid {self.pid}) {_describe_exit(self._process.exitcode)}", self.name)
 
     def stop(self, grace_s: float) -> None:
         """End the worker and whatever its env started: wait (the caller has asked), then kill; safe to call twice."""
