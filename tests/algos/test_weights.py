@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from test_hot_path import NoScalarReads
@@ -13,6 +14,7 @@ from unilab.algos.compiled import Compute
 from unilab.algos.symmetry import HalfMirrored
 from unilab.algos.targets import TD_ERRORS, absolute_errors, twin_loss, weighted
 from unilab.mirror import Mirror, in_place
+from unilab.replay.priorities import Priorities
 
 BATCH_NORM = ("crossq", "flashsac")
 ROW_BY_ROW = tuple(algo for algo in ALGOS if algo not in BATCH_NORM)
@@ -126,6 +128,22 @@ def test_errors_are_what_the_critics_thought_before_the_step_whatever_the_weight
     other.update(with_weights(minibatch(rows=8), *[0.01, 5.0] * 4))
 
     assert torch.equal(one.td_errors, other.td_errors)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_a_row_that_surprises_is_drawn_more_often_from_then_on(algo):
+    """Draw, weigh, update, and the errors back, as a learner with prioritised replay does it."""
+    rows, made, priorities = minibatch(rows=64), learner(algo), Priorities(64, 0.6)
+    rows.reward[41] = 50.0
+    numbers, rng = np.arange(64), np.random.default_rng(0)
+    priorities.add(numbers, numbers)
+    for _ in range(8):
+        cells, serials, weights = priorities.draw(rng.random(33), 0.4)
+        made.update(dataclasses.replace(some(rows, torch.from_numpy(cells)), weights=torch.from_numpy(weights)))
+        assert priorities.update(cells, serials, made.td_errors.numpy()) == 0
+
+    counts = np.bincount(priorities.draw(rng.random(6401), 0.4)[0], minlength=64)
+    assert counts[41] > 150  # 100 each if they were drawn alike
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3"])
