@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 # Under ten minutes together on two idle cores.
-BENCHMARKS := wake weights pack projection trace settings update overlap envs
+BENCHMARKS := wake weights pack priorities projection trace settings update overlap envs
 QUICK := scaling
 
 .PHONY: train test test-slow test-gpu test-root check format bench bench-peers clean

@@ -65,6 +65,7 @@ class Minibatch:
     critic_obs: Tensor  # [B, critic_dim or obs_dim] float32
     next_critic_obs: Tensor  # [B, critic_dim or obs_dim] float32
     steps: Tensor | None = None  # [B] float32, env steps that a row stands for, 1 or more; None: one each
+    weights: Tensor | None = None  # [B] float32, what a row counts in the critics' loss; None: 1 each
 
     def discount(self, gamma: float) -> Tensor | float:
         """What the value of the successor counts: gamma^m where a row stands for m env steps, [B] float32 or a number.

@@ -24,9 +24,12 @@ def on_cuda(rows: Minibatch) -> Minibatch:
     return Minibatch(*(None if column is None else column.cuda() for column in columns))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("algo", ALGOS)
-def test_an_update_never_waits_for_the_device(algo):
+def test_an_update_never_waits_for_the_device(algo, weighted):
     made, rows = cuda_learner(algo), on_cuda(minibatch())
+    if weighted:
+        rows = dataclasses.replace(rows, weights=torch.rand(len(rows.reward), device="cuda"))
     made.update(rows)
 
     torch.cuda.set_sync_debug_mode("error")
@@ -36,6 +39,7 @@ def test_an_update_never_waits_for_the_device(algo):
         torch.cuda.set_sync_debug_mode("default")
 
     assert all(value.isfinite() for value in metrics.values())
+    assert (made.td_errors is not None and made.td_errors.isfinite().all()) == weighted
 
 
 @pytest.mark.parametrize("algo", ALGOS)

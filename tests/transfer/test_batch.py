@@ -1,6 +1,9 @@
 """Minibatches are views of a batch, column by column; each row belongs to one of them."""
 
+import dataclasses
+
 import numpy as np
+import pytest
 import torch
 
 from unilab.replay import Packed, RowLayout
@@ -78,3 +81,38 @@ def test_a_batch_without_rows_has_no_minibatch():
 
 def test_a_batch_knows_its_tick():
     assert batch_of(LAYOUT, 4).tick == 7
+
+
+def weighted_batch(count, weights):
+    return dataclasses.replace(batch_of(LAYOUT, count), weights=weights)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_weights_go_with_the_rows_that_they_are_of(kind):
+    batch = weighted_batch(6, kind(np.arange(6, dtype=np.float32)))
+
+    for minibatch in batch.split(2):
+        assert minibatch.weights.tolist() == minibatch.obs[:, 0].tolist()
+        assert minibatch.weights.dtype == torch.float32
+
+
+def test_without_weights_minibatches_have_none_and_are_made_once():
+    batch = batch_of(LAYOUT, 4)
+
+    first, again = list(batch.split(2)), list(batch.split(2))
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    assert first[0].weights is None
+
+
+def test_weights_are_of_their_tick_though_columns_are_shared_with_the_next():
+    batch = weighted_batch(4, np.ones(4, np.float32))
+    later = dataclasses.replace(batch, weights=np.full(4, 2.0, np.float32))
+
+    (first,), (second,) = batch.split(4), later.split(4)
+    assert first.obs is second.obs
+    assert (first.weights.tolist(), second.weights.tolist()) == ([1.0] * 4, [2.0] * 4)
+
+
+def test_weights_that_are_not_one_a_row_are_refused():
+    with pytest.raises(ValueError, match=r"weights of shape \(3,\) for 4 rows"):
+        weighted_batch(4, np.ones(3, np.float32))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
+from unilab.algos.targets import TD_ERRORS
 from unilab.errors import ConfigError
 
 
@@ -83,6 +84,25 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
         target: probabilities.
     """
     return -(target * log_softmax(logits.float(), -1)).sum(-1)
+
+
+def divergences(losses: Tensor, target: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+    """Where rows have weights, their ``TD_ERRORS``: KL(target | prediction), mean over both critics.
+
+    The cross entropy that is descended, less what no prediction can get rid of, the target's own entropy: returns that
+    are random by themselves do not keep a row in demand. The difference of both means would miss wrong shapes.
+
+    Args:
+        losses: [2, B] cross entropies, nats.
+        target: [B, K] or [2, B, K] probabilities.
+        weights: [B], or None.
+
+    Source: Hessel et al. 2018, arXiv:1710.02298 (Rainbow: priorities by the KL loss).
+    """
+    if weights is None:
+        return {}
+    # Below 0 is rounding.
+    return {TD_ERRORS: (losses.detach() - torch.special.entr(target).sum(-1)).clamp(min=0.0).mean(0)}
 
 
 def lower_mean(probabilities: Tensor, support: Support) -> Tensor:

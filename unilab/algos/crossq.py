@@ -8,6 +8,8 @@ statistics; the successors' values are the target, without gradient. Order withi
 3. critics, on the joint batch;
 4. actor, on the actions of step 1, against the critics by their running statistics (every ``policy_delay`` updates).
 
+Statistics see every row once, whatever weight it carries in the critics' loss.
+
 Source: Bhatt et al. 2024, arXiv:1902.05605v4; batch renormalisation of Ioffe 2017, arXiv:1702.03275.
 """
 
@@ -28,7 +30,7 @@ from unilab.algos.policy_module import make_policy_module
 from unilab.algos.sac import actor_loss, soft_value
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
-from unilab.algos.targets import td_target, twin_loss
+from unilab.algos.targets import absolute_errors, td_target, twin_loss
 from unilab.algos.temperature import check_temperature, make_temperature
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor
@@ -153,9 +155,10 @@ class CrossQ:
         q, next_q = self._critic.learn(obs, torch.cat((batch.action, next_action))).chunk(2, dim=-1)
         next_value = soft_value(next_q.detach(), log_prob, alpha)
         target = td_target(inputs.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
-        loss = twin_loss(q, target)
+        loss = twin_loss(q, target, batch.weights)
         self._critic_optimizer.descend(loss)
-        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha}
+        errors = absolute_errors(q, target, batch.weights)
+        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha} | errors
 
     def _update_actor(self, inputs: Inputs, action: Tensor, log_prob: Tensor, alpha: Tensor) -> dict[str, Tensor]:
         loss = actor_loss(self._critic(inputs.critic_obs, action), log_prob, alpha)

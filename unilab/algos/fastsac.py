@@ -28,6 +28,7 @@ from unilab.algos.categorical import (
     at_the_ends,
     check_support,
     cross_entropy,
+    divergences,
     expectation,
     project,
     soft_reward,
@@ -38,7 +39,7 @@ from unilab.algos.policies import GaussianPolicy
 from unilab.algos.policy_module import make_policy_module
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
-from unilab.algos.targets import polyak
+from unilab.algos.targets import polyak, weighted
 from unilab.algos.temperature import check_temperature, make_temperature
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor
@@ -169,11 +170,13 @@ class FastSAC:
             reward = soft_reward(inputs.reward, discount, log_prob, alpha)
             targets = project(returns, reward, discount, support)
         logits = self._critic(inputs.critic_obs, batch.action)
-        loss = cross_entropy(logits, targets).mean(-1).sum()
+        losses = cross_entropy(logits, targets)
+        loss = weighted(losses, batch.weights).mean(-1).sum()
         self._critic_optimizer.descend(loss)
         q_mean = expectation(logits.detach().softmax(-1), support).mean()
         edge = at_the_ends(targets)
-        return {"critic_loss": loss.detach(), "q_mean": q_mean, "support_edge": edge, "ent_coef": alpha}
+        metrics = {"critic_loss": loss.detach(), "q_mean": q_mean, "support_edge": edge, "ent_coef": alpha}
+        return metrics | divergences(losses, targets, batch.weights)
 
     def _update_actor(self, inputs: Inputs, noise: Tensor) -> dict[str, Tensor]:
         mean, log_std = self._actor(inputs.obs)

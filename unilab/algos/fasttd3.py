@@ -23,6 +23,7 @@ from unilab.algos.categorical import (
     at_the_ends,
     check_support,
     cross_entropy,
+    divergences,
     expectation,
     lower_mean,
     project,
@@ -34,7 +35,7 @@ from unilab.algos.policies import NoisyPolicy
 from unilab.algos.policy_module import make_policy_module
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
-from unilab.algos.targets import polyak, smaller, smoothed_action
+from unilab.algos.targets import polyak, smaller, smoothed_action, weighted
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor, TanhActor
 from unilab.nets.categorical_critic import CategoricalCritic
@@ -161,10 +162,12 @@ class FastTD3:
             discount = batch.discount(self._cfg.gamma) * (batch.terminated == 0)
             target = project(returns, inputs.reward, discount, support)
         logits = self._critic(inputs.critic_obs, batch.action)
-        loss = cross_entropy(logits, target).mean(-1).sum()
+        losses = cross_entropy(logits, target)
+        loss = weighted(losses, batch.weights).mean(-1).sum()
         self._critic_optimizer.descend(loss)
         q = expectation(logits.detach().softmax(-1), support)
-        return {"critic_loss": loss.detach(), "q_mean": q.mean(), "support_edge": at_the_ends(target)}
+        metrics = {"critic_loss": loss.detach(), "q_mean": q.mean(), "support_edge": at_the_ends(target)}
+        return metrics | divergences(losses, target, batch.weights)
 
     def _update_actor(self, inputs: Inputs) -> dict[str, Tensor]:
         loss = -smaller(self.values(inputs.critic_obs, self._actor(inputs.obs))).mean()

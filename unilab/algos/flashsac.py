@@ -11,6 +11,7 @@ Order within an update:
 5. target critics' parameters; their running statistics are their own.
 
 After each optimiser step every layer gets its length back. Rewards are scaled by ``norm_reward``.
+Statistics see every row once, whatever weight it carries in the critics' loss.
 
 Source: FlashSAC; the entropy target by a standard deviation, the held noise and the joint batches as published with it.
 """
@@ -26,7 +27,16 @@ from torch import Tensor
 
 from unilab.algos.adam import make_adam
 from unilab.algos.base import LearnerConfig, PolicySpec
-from unilab.algos.categorical import Support, at_the_ends, cross_entropy, expectation, lower_mean, project, soft_reward
+from unilab.algos.categorical import (
+    Support,
+    at_the_ends,
+    cross_entropy,
+    divergences,
+    expectation,
+    lower_mean,
+    project,
+    soft_reward,
+)
 from unilab.algos.held_noise import HeldNoise
 from unilab.algos.inputs import Inputs, make_inputs
 from unilab.algos.noise import network_generator
@@ -35,7 +45,7 @@ from unilab.algos.policy_module import make_policy_module
 from unilab.algos.sac import actor_loss
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
-from unilab.algos.targets import polyak
+from unilab.algos.targets import polyak, weighted
 from unilab.algos.temperature import make_temperature, parse_ent_coef
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor
@@ -180,12 +190,14 @@ class FlashSAC:
             reward = soft_reward(inputs.reward, discount, log_prob, alpha)
             target = project(lower_mean(following, self._support), reward, discount, self._support)
         logits = self._critic.learn(obs, action, slice(len(noise)))
-        loss = cross_entropy(logits, target).mean()
+        losses = cross_entropy(logits, target)
+        loss = weighted(losses, batch.weights).mean()
         self._critic_optimizer.descend(loss)
         project_lengths(self._critic)
         q_mean = self._values(logits.detach()).mean()
         edge = at_the_ends(target)
-        return {"critic_loss": loss.detach(), "q_mean": q_mean, "support_edge": edge, "ent_coef": alpha}
+        metrics = {"critic_loss": loss.detach(), "q_mean": q_mean, "support_edge": edge, "ent_coef": alpha}
+        return metrics | divergences(losses, target, batch.weights)
 
     def _values(self, logits: Tensor) -> Tensor:
         """Expected returns, [2, B, K] -> [2, B] float32, in scaled rewards."""

@@ -14,6 +14,7 @@ from unilab.algos.inputs import PrivilegedInputs, SharedInputs
 from unilab.algos.noise import learner_generator
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part, load_state, load_weights, save_state
+from unilab.algos.targets import TD_ERRORS
 from unilab.nets.actor import NormalizedActor
 from unilab.spec import Minibatch, ReturnStats
 
@@ -37,7 +38,7 @@ class Rule(Protocol):
             acts: whether the actor moves too.
 
         Returns:
-            0-d float32 tensors by scalar name, without gradient.
+            0-d float32 tensors by scalar name, without gradient; and ``TD_ERRORS`` where the batch has weights.
         """
 
     def values(self, critic_obs: Tensor, action: Tensor) -> Tensor:
@@ -69,6 +70,10 @@ class Learner:
         """What is published to the collectors; see ``Policy.module``."""
         self.updates = 0
         """Updates done over the whole run."""
+        self.td_errors: Tensor | None = None
+        """[B] float32, on the learner's device: how wrong the critics were, before the last update, about its rows;
+        None where its rows had no weights. Of critics of values |q - target| in scaled rewards, of categorical ones
+        KL(target | prediction) in nats; mean over both critics."""
         self._rule = rule
         self._inputs = rule.inputs
         self._cfg = cfg
@@ -109,6 +114,7 @@ class Learner:
         shape = (self._rule.draws, *batch.action.shape)
         noise = torch.randn(shape, generator=self._noise, device=batch.action.device)
         metrics = self._step(batch, noise, self.updates % self._cfg.policy_delay == 0)
+        self.td_errors = metrics.pop(TD_ERRORS, None)
         return metrics | {"learning_rate": self._rate.scalar()} | self._inputs.rewards.scalars()
 
     @torch.no_grad()

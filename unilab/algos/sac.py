@@ -28,7 +28,7 @@ from unilab.algos.policies import GaussianPolicy
 from unilab.algos.policy_module import make_policy_module
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
-from unilab.algos.targets import polyak, smaller, td_target, twin_loss
+from unilab.algos.targets import absolute_errors, polyak, smaller, td_target, twin_loss
 from unilab.algos.temperature import check_temperature, make_temperature
 from unilab.nets.actor import GaussianActor, NormalizedActor
 from unilab.nets.critic import TwinCritic
@@ -147,9 +147,10 @@ class SAC:
             next_value = soft_value(next_q, log_prob, alpha)
             target = td_target(inputs.reward, batch.terminated != 0, next_value, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
-        loss = twin_loss(q, target)
+        loss = twin_loss(q, target, batch.weights)
         self._critic_optimizer.descend(loss)
-        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha}
+        errors = absolute_errors(q, target, batch.weights)
+        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean(), "ent_coef": alpha} | errors
 
     def _update_actor(self, inputs: Inputs, action: Tensor, log_prob: Tensor, alpha: Tensor) -> dict[str, Tensor]:
         loss = actor_loss(self._critic(inputs.critic_obs, action), log_prob, alpha)

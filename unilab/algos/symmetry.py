@@ -43,7 +43,7 @@ class HalfMirrored:
         self._critic = self._obs if mirror.critic is None else _Half(mirror.critic, device)
 
     def __call__(self, batch: Minibatch) -> Minibatch:
-        """New columns; those of ``batch`` stay. Reward, flags and steps are the same in the mirror."""
+        """New columns; those of ``batch`` stay. Reward, flags, steps and weights are the same in the mirror."""
         obs, next_obs = self._obs(batch.obs), self._obs(batch.next_obs)
         shared = batch.critic_obs is batch.obs
         return replace(

@@ -1,4 +1,12 @@
-"""What every off-policy update shares: TD targets, twin losses, target smoothing, Polyak averaging."""
+"""What every off-policy update shares: TD targets, twin losses, target smoothing, Polyak averaging.
+
+Rows that were not drawn uniformly carry weights (``Minibatch.weights``). Each row's loss of each critic is multiplied
+by the row's weight before the mean over the batch, which still divides by B. Actor and temperature take rows as they
+come, and the statistics of a batch normalisation see every row once, whatever its weight: they say how the activations
+of the rows that are there are spread, and estimate no loss.
+
+With weights an update also tells how wrong it was about each row, before its step, as ``TD_ERRORS``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +15,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
+
+TD_ERRORS = "td_errors"
+"""[B] float32, 0 or more: what an update tells of each row beside its scalars; see ``Learner.td_errors``."""
 
 
 def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, discount: Tensor | float) -> Tensor:
@@ -30,9 +41,21 @@ def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, discount: 
     return (reward + discount * ~terminated * next_value).detach()
 
 
-def twin_loss(q: Tensor, target: Tensor) -> Tensor:
-    """Half the sum of both critics' mean squared errors; q [2, B] and target [B] float32; returns []."""
-    return mse_loss(q, target.expand_as(q))
+def twin_loss(q: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Half the sum of both critics' mean squared errors; q [2, B], target and weights [B] float32; returns []."""
+    if weights is None:
+        return mse_loss(q, target.expand_as(q))
+    return weighted((q.float() - target).square(), weights).mean()
+
+
+def weighted(losses: Tensor, weights: Tensor | None) -> Tensor:
+    """Each row's loss times the row's weight; [..., B] and [B] float32, or None for 1 each."""
+    return losses if weights is None else losses * weights
+
+
+def absolute_errors(q: Tensor, target: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+    """Where rows have weights, their ``TD_ERRORS``: |q - target|, mean over both critics; q [2, B], target [B]."""
+    return {} if weights is None else {TD_ERRORS: (q.detach() - target).abs().mean(0)}
 
 
 def smaller(q: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from unilab.algos.policies import NoisyPolicy
 from unilab.algos.policy_module import make_policy_module
 from unilab.algos.schedule import LearningRate
 from unilab.algos.state import Part
-from unilab.algos.targets import polyak, smaller, smoothed_action, td_target, twin_loss
+from unilab.algos.targets import absolute_errors, polyak, smaller, smoothed_action, td_target, twin_loss
 from unilab.errors import ConfigError
 from unilab.nets.actor import NormalizedActor, TanhActor
 from unilab.nets.critic import TwinCritic
@@ -137,9 +137,10 @@ class TD3:
             next_q = smaller(self._target_critic(inputs.next_critic_obs, next_action))
             target = td_target(inputs.reward, batch.terminated != 0, next_q, batch.discount(self._cfg.gamma))
         q = self._critic(inputs.critic_obs, batch.action)
-        loss = 2.0 * twin_loss(q, target)
+        loss = 2.0 * twin_loss(q, target, batch.weights)
         self._critic_optimizer.descend(loss)
-        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean()}
+        errors = absolute_errors(q, target, batch.weights)
+        return {"critic_loss": loss.detach(), "q_mean": q.detach().mean()} | errors
 
     def _update_actor(self, inputs: Inputs) -> dict[str, Tensor]:
         loss = -self._critic.first(inputs.critic_obs, self._actor(inputs.obs)).mean()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unilab.replay import Packed, RowLayout
@@ -22,6 +25,13 @@ class Batch:
     minibatches: dict[tuple[int, int, int], Minibatch] = field(default_factory=dict)
     """By (slot, start, stop), shared by the batches of a pipeline: a slot never moves, and each slice of a tensor takes
     microseconds, the first ones of a tick tens of them."""
+    weights: Tensor | NDArray[np.float32] | None = None
+    """[rows] float32, what each row counts in the critics' loss; None: 1 each. They are not in the slot: with a GPU an
+    array of the host is copied at ``split``."""
+
+    def __post_init__(self) -> None:
+        if self.weights is not None and self.weights.shape != self.rows.shape[:1]:
+            raise ValueError(f"weights of shape {tuple(self.weights.shape)} for {len(self.rows)} rows")
 
     @property
     def tick(self) -> int:
@@ -30,11 +40,13 @@ class Batch:
 
     def split(self, batch_size: int) -> Iterator[Minibatch]:
         """Minibatches of ``batch_size`` rows in order, as views: each update gets rows of its own."""
+        weights = None if self.weights is None else torch.as_tensor(self.weights, device=self.rows.device)
         for start in range(0, len(self.rows), batch_size):
             key = (self.slot, start, start + batch_size)
             if key not in self.minibatches:
                 self.minibatches[key] = _columns(self.rows[start : start + batch_size], self.layout)
-            yield self.minibatches[key]
+            minibatch = self.minibatches[key]
+            yield minibatch if weights is None else replace(minibatch, weights=weights[start : start + batch_size])
 
 
 def _columns(rows: Tensor, layout: RowLayout) -> Minibatch:
