@@ -13,7 +13,7 @@ from unilab import SAC, TD3, FastTD3
 PAGE = (Path(__file__).parents[2] / "docs/scalars.md").read_text()
 ROWS = re.findall(r"^\| `([a-z]+/[\w<>]+)` \|([^|]*)\|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE)
 TABLE = {name for name, *_ in ROWS}
-RARE = {"rollout/skipped_steps"}
+RARE = {"rollout/skipped_steps", "lag/dropped_steps"}
 """Written where something goes wrong only."""
 
 
@@ -41,6 +41,7 @@ def runs(tmp_path_factory):
         small(folder / "td3", model=TD3, serial=False, norm_reward=True),  # what only two processes have
         small(folder / "fasttd3", model=FastTD3),
         small(folder / "native", "Reacher-v5", num_envs=2),
+        small(folder / "free", model=SAC, serial=False, pacing="free", num_collectors=2, num_envs=2, max_policy_lag=1),
     ]
     return [model.learn(200) for model in made]
 
