@@ -20,6 +20,7 @@ from pacing_world import Impatient
 from unilab.assembly import DrawnBatches
 from unilab.pacing import COUNTERS, IDLE, FreeRunning, Line, Lockstep, Schedule
 from unilab.replay import HostSlots, Replay, RowLayout, UniformSampler
+from unilab.sampling import KeyedDraws
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters
 from unilab.spec import ReturnStats
@@ -139,10 +140,12 @@ class Parts:
         rows = max(1, schedule.max_updates * BATCH)
         self.slots = HostSlots(2, rows, LAYOUT, 1 if self.free_running else len(self.stats))
         self.sampler = UniformSampler(stream(0, "sample"))
-        plan = SimpleNamespace(schedule=schedule, cfg=SimpleNamespace(replay=SimpleNamespace(batch_size=BATCH)))
-        self.batches = DrawnBatches(
-            plan, SimpleNamespace(slots=self.slots, replay=self.replay), self.pacer, self.sampler
+        cfg = SimpleNamespace(seed=0, replay=SimpleNamespace(batch_size=BATCH))
+        plan, shared = (
+            SimpleNamespace(schedule=schedule, cfg=cfg),
+            SimpleNamespace(slots=self.slots, replay=self.replay),
         )
+        self.batches = DrawnBatches(plan, shared, self.pacer, KeyedDraws())
         self.pacer.wait_finished(0, Impatient())
 
     def tick(self, tick: int) -> tuple[float, float]:

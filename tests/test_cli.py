@@ -157,6 +157,7 @@ SPECIAL = {
     "learner.hidden": (["64", "32"], (64, 32)),
     "replay.learning_starts": (["500"], 500),
     "replay.warmup": (["policy"], "policy"),
+    "replay.sampler": (["per"], "per"),
     "sac.ent_coef": (["0.2"], 0.2),
     "sac.target_entropy": (["-2.5"], -2.5),
     "flashsac.ent_coef": (["0.2"], 0.2),
@@ -197,6 +198,7 @@ def test_every_field_has_a_flag_that_changes_it_and_nothing_else(leaf):
     algo += [f"--{section}.noise-schedule", "linear"] if name == "noise_final" else []
     free = ("max_unspent_chunks", "max_policy_lag", "lag_action", "publish_interval", "cold_start_debt")
     algo += ["--pacing", "free"] if name in free else []
+    algo += ["--sampler", "per"] if name.startswith("per_") else []
     algo += ["--max-policy-lag", "2"] if name == "lag_action" else []
     algo += ["--num-envs", "4"] if name == "num_collectors" else []
     before = parse(algo)

@@ -21,6 +21,7 @@ from unilab.errors import Stopped
 from unilab.pacing import COUNTERS, Line, Lockstep, LockstepCollector, Schedule, SerialLockstep
 from unilab.replay import HostSlots, Ring, RowLayout, UniformSampler
 from unilab.replay.ring import RANDOM_POLICY
+from unilab.sampling import KeyedDraws
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
 from unilab.telemetry.trace import Tracer
@@ -168,6 +169,9 @@ class PackedByTheLearner:
         self._world, self._pacer = world, pacer
         self._sampler = UniformSampler(stream(0, "sample"))
 
+    def ask(self, tick):
+        pass
+
     def fetch(self, tick, waiter):
         self._pacer.wait_finished(tick, waiter)
         pack(self._world, self._sampler, tick)
@@ -216,7 +220,7 @@ def learn(world, pacer, pipeline, *, eager=False):
 
 
 def pipeline_of(world, pacer, *, threaded, by_learner=False):
-    source = PackedByTheLearner(world, pacer) if by_learner else ChunkBatches(world.slots, pacer)
+    source = PackedByTheLearner(world, pacer) if by_learner else ChunkBatches(world.slots, pacer, KeyedDraws())
     return Pipeline(
         source,
         LAYOUT,

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.pacing import COUNTERS, IDLE, FreeRunning, Line, Lockstep, Pacer
 from unilab.preflight import SLOTS, Plan, episode_capacity, packers, slot_rows, told_chunks
 from unilab.replay import Domain, HostSlots, Packed, Replay, Ring, UniformSampler
 from unilab.run_state import collector_states
 from unilab.rundir import write_json
+from unilab.sampling import ByPriority, KeyedDraws, Sampling
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
 from unilab.telemetry.console import Console
@@ -74,7 +78,9 @@ def open_shared(plan: Plan, stack: ExitStack) -> Shared:
         learner=Bell(),
         copier=Bell(),
         replay=replay,
-        slots=HostSlots(SLOTS, slot_rows(plan.cfg), plan.layout, packers(plan.schedule)),
+        slots=HostSlots(
+            SLOTS, slot_rows(plan.cfg), plan.layout, packers(plan.schedule), drawn=plan.cfg.replay.sampler == "per"
+        ),
     )
     for bell in (shared.learner, shared.copier):
         stack.callback(bell.close)
@@ -119,6 +125,7 @@ def _collector_job(plan: Plan, shared: Shared, weights: WeightBlock, channel: Ch
         ring=channel.ring,
         slots=shared.slots,
         batch_size=cfg.replay.batch_size,
+        drawn=cfg.replay.sampler == "per",
         weights=weights,
         counters=channel.counters,
         stats=channel.stats,
@@ -145,38 +152,55 @@ def make_pacer(plan: Plan, lines: Sequence[Line]) -> Pacer:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class ChunkBatches:
-    """Batch t is packed by the collector at the end of chunk t: where the pipeline's batches come from."""
+    """Batch t is packed by the collectors at the end of chunk t: where the pipeline's batches come from.
 
-    slots: HostSlots
-    pacer: Pacer
+    Args:
+        slots: that they pack into.
+        pacer: says when.
+        sampling: the learner's part in drawing.
+    """
+
+    def __init__(self, slots: HostSlots, pacer: Pacer, sampling: Sampling) -> None:
+        self._slots = slots
+        self._pacer = pacer
+        self._sampling = sampling
+        self._weights: NDArray[np.float32] | None = None  # of the batch that was asked for
+
+    def ask(self, tick: int) -> None:
+        """See ``Source``."""
+        self._weights = self._sampling.ask(tick)
 
     def fetch(self, tick: int, waiter: Waiter) -> Packed:
         """Return once chunk ``tick`` is in, and so its batch packed."""
-        self.pacer.wait_finished(tick, waiter)
-        return self.slots.packed(tick)
+        self._pacer.wait_finished(tick, waiter)
+        self._pack(tick)
+        packed = self._slots.packed(tick)
+        return packed if self._weights is None else replace(packed, weights=self._weights)
+
+    def _pack(self, tick: int) -> None:
+        """It was packed with its chunk."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnBatches:
-    """Free-running: a batch is drawn and packed here, from the rows that are in when it is wanted."""
+class DrawnBatches(ChunkBatches):
+    """Free-running: a batch is packed here; a uniform one is drawn from the rows that are in when it is wanted."""
 
-    plan: Plan
-    shared: Shared
-    pacer: Pacer
-    sampler: UniformSampler
+    def __init__(self, plan: Plan, shared: Shared, pacer: Pacer, sampling: Sampling) -> None:
+        super().__init__(shared.slots, pacer, sampling)
+        self._plan = plan
+        self._shared = shared
+        self._sampler = make_sampler(plan)
 
-    def fetch(self, tick: int, waiter: Waiter) -> Packed:
-        """Return once batch ``tick`` has the rows that it counts, and is packed."""
-        self.pacer.wait_finished(tick, waiter)
-        shares = self.plan.schedule.shares
+    def _pack(self, tick: int) -> None:
+        if self._weights is not None:
+            pack_drawn(self._plan, self._shared, tick)
+            return
+        shares = self._plan.schedule.shares
         domain = [
             (share.oldest(reach - 1), share.watermark(finished))
-            for share, reach, finished in zip(shares, self.pacer.reach(tick), self.pacer.counted(tick), strict=True)
+            for share, reach, finished in zip(shares, self._pacer.reach(tick), self._pacer.counted(tick), strict=True)
         ]
-        pack_batch(self.plan, self.shared, self.sampler, tick, domain)
-        return self.shared.slots.packed(tick)
+        pack_batch(self._plan, self._shared, self._sampler, tick, domain)
 
 
 def pack_batch(plan: Plan, shared: Shared, sampler: UniformSampler, tick: int, domain: Domain) -> None:
@@ -185,20 +209,42 @@ def pack_batch(plan: Plan, shared: Shared, sampler: UniformSampler, tick: int, d
     shared.slots.pack(shared.replay.rings, sampler, tick=tick, rows=rows, domain=domain)
 
 
+def pack_drawn(plan: Plan, shared: Shared, tick: int) -> None:
+    """Pack in this process the rows that the learner drew for a batch."""
+    schedule = plan.schedule
+    rows = schedule.updates(tick) * plan.cfg.replay.batch_size
+    shared.slots.pack_cells(shared.replay.rings, tick=tick, rows=rows, watermark=schedule.watermark(tick))
+
+
+def make_sampling(plan: Plan, shared: Shared, pacer: Pacer) -> Sampling:
+    """Who decides on the rows of the run's batches."""
+    cfg, rings = plan.cfg.replay, shared.replay.rings
+    if cfg.sampler == "uniform":
+        return KeyedDraws()
+    return ByPriority(cfg, plan.schedule, rings, shared.slots, pacer, make_sampler(plan), cfg.batch_size)
+
+
 def make_sampler(plan: Plan) -> UniformSampler:
     """What the run's batches are drawn with, in whichever process."""
     return UniformSampler(stream(plan.cfg.seed, "sample"))
 
 
 def make_pipeline(
-    plan: Plan, shared: Shared, pacer: Pacer, copier: Copier, waiter: Waiter, background: Waiter, trace: Tracer
+    plan: Plan,
+    shared: Shared,
+    pacer: Pacer,
+    sampling: Sampling,
+    copier: Copier,
+    waiter: Waiter,
+    background: Waiter,
+    trace: Tracer,
 ) -> Pipeline:
     """The pipeline from the host slots to the plan's device; a thread starts the copies where there are any."""
     copies = plan.device.type != "cpu" and not plan.cfg.serial
     return Pipeline(
-        ChunkBatches(shared.slots, pacer)
+        ChunkBatches(shared.slots, pacer, sampling)
         if plan.schedule.ahead is None
-        else DrawnBatches(plan, shared, pacer, make_sampler(plan)),
+        else DrawnBatches(plan, shared, pacer, sampling),
         plan.layout,
         SLOTS,
         copier,

@@ -29,10 +29,11 @@ def thread_budget(threads: int | str, *, update_gflop: float, collectors: int = 
     """Split a run's threads between learner and collectors; serial mode takes the same split, for the same bits.
 
     A collector has one thread. The learner has the rest, at most one per 0.15 GFLOP of an update: barriers cost more
-    than further threads give. It never shares the collector's core: a learner with as many threads as there are
-    cores fell from 108 to 39 updates/s here (2 cores, 2x256, batch 256) as soon as anything else ran, since each
-    barrier then waits for a preempted thread; on an idle machine it gained 1.2x. This is a rule over the config and
-    never a measurement: thread counts change the last bits of sums.
+    than further threads give. It never shares a collector's core. With as many threads as there are cores a learner
+    made 326 and 360 updates/s here (2 cores, 2x256, batch 256, compiled) instead of 260 and 267, as long as nothing
+    else ran; beside one other busy process it made 10 instead of 248, since every barrier then waits for a preempted
+    thread (passive waiting does not help: 164 on an idle machine). This is a rule over the config and never a
+    measurement: thread counts change the last bits of sums.
 
     Args:
         threads: all threads of the run, or "auto" for one per usable core.

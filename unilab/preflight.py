@@ -27,6 +27,7 @@ from unilab.envs.rollout import EPISODE_COLUMNS
 from unilab.errors import ConfigError, EnvError
 from unilab.pacing import Schedule
 from unilab.replay import HostSlots, Ring, RowLayout
+from unilab.replay.priorities import Priorities
 from unilab.resume import Preload, Resume, open_replay, open_weights
 from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
@@ -243,10 +244,11 @@ def slot_rows(cfg: TrainConfig) -> int:
 
 def memory_needs(cfg: TrainConfig, spec: EnvSpec) -> dict[str, int]:
     """Bytes of the large parts of a run."""
-    schedule, layout = cfg.schedule(), row_layout(cfg, spec)
+    schedule, layout, per = cfg.schedule(), row_layout(cfg, spec), cfg.replay.sampler == "per"
     return {
         "ring": Ring.required_bytes(cfg.replay.buffer_size, layout),
-        "host slots": HostSlots.required_bytes(SLOTS, slot_rows(cfg), layout, packers(schedule)),
+        "host slots": HostSlots.required_bytes(SLOTS, slot_rows(cfg), layout, packers(schedule), drawn=per),
+        **({"priorities": Priorities.required_bytes(schedule.capacity)} if per else {}),
         "statistics": sum(
             CollectorStats.required_bytes(
                 episode_capacity(share, cfg.learner.n_step),
@@ -285,7 +287,7 @@ def header(plan: Plan, facts: Mapping[str, str]) -> list[tuple[str, str]]:
         (
             "replay",
             f"{cfg.replay.buffer_size:,} rows of {plan.layout.width} floats, n_step {cfg.learner.n_step}, "
-            f"batch {cfg.replay.batch_size}",
+            f"batch {cfg.replay.batch_size}, drawn {_drawn(cfg)}",
         ),
         ("memory", needs),
         ("device", f"{plan.device}; threads: learner {plan.threads.learner}, {_collector_threads(plan)}"),
@@ -300,6 +302,13 @@ def _pacing(cfg: TrainConfig) -> str:
         return f"{'serial' if cfg.serial else 'lockstep'}{collectors}"
     lag = "" if pacing.max_policy_lag is None else f", policy lag {pacing.lag_action} {pacing.max_policy_lag}"
     return f"free-running{collectors}, up to {pacing.ahead} chunks ahead{lag}"
+
+
+def _drawn(cfg: TrainConfig) -> str:
+    replay = cfg.replay
+    if replay.sampler == "uniform":
+        return "uniformly"
+    return f"by priority (alpha {replay.per_alpha:g}, beta {replay.per_beta:g} to {replay.per_beta_final:g})"
 
 
 def _collector_threads(plan: Plan) -> str:

@@ -138,6 +138,7 @@ class Progress:
         skipped: int,
         dropped: int = 0,
         debt_chunks: int | None = None,
+        rejected: int = 0,
         policy_lag: int,
         seconds: Mapping[str, Mapping[str, float]],
         resident: Mapping[str, int],
@@ -152,6 +153,7 @@ class Progress:
             skipped: env steps that were not stored; 0 is not written.
             dropped: env steps whose weights were too old; 0 is not written.
             debt_chunks: free-running: chunks that are in and not trained on yet; None in lockstep.
+            rejected: priorities that came too late; 0 is not written.
             policy_lag: versions between the learner and the policy that collected the newest rows.
             seconds: by role and span, since the start.
             resident: memory by role, bytes.
@@ -169,6 +171,7 @@ class Progress:
         memory = {f"sys/{role}_rss_mb": nbytes / 1e6 for role, nbytes in resident.items()}
         skips = {"rollout/skipped_steps": float(skipped)} if skipped else {}
         skips |= {} if debt_chunks is None else {"lag/debt_chunks": float(debt_chunks)}
+        skips |= {"lag/rejected_priorities": float(rejected)} if rejected else {}
         skips |= {"lag/dropped_steps": float(dropped)} if dropped else {}
         to_files = (self._to_files or last) and env_steps > self._written
         if to_files:

@@ -64,6 +64,8 @@ FIXED = frozenset(
         "replay.buffer_size",
         "replay.learning_starts",
         "replay.warmup",
+        "replay.sampler",
+        "replay.per_alpha",
         "pacing.pacing",
         "pacing.num_collectors",
         "pacing.utd",

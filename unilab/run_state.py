@@ -19,6 +19,7 @@ from unilab.computing import state_of
 from unilab.config import dump
 from unilab.preflight import Plan
 from unilab.progress import Progress
+from unilab.sampling import Sampling
 from unilab.weights import WeightBlock
 from unilab.workers.stats import Reports
 
@@ -36,6 +37,7 @@ class Parts:
 def gather(
     plan: Plan,
     parts: Parts,
+    sampling: Sampling,
     *,
     tick: int,
     counted: Sequence[int],
@@ -48,6 +50,7 @@ def gather(
     Args:
         plan: of the run.
         parts: of the learner's process.
+        sampling: its part in drawing.
         tick: last finished.
         counted: newest chunk of each collector that the tick counted.
         finished: newest chunk of each whose rows are all in.
@@ -66,6 +69,7 @@ def gather(
         "progress": parts.progress.state_dict(),
         "stats": as_tensors(parts.reports.state_dict(finished)),
         "collectors": as_tensors(list(collectors)),
+        "sampling": as_tensors(sampling.state_dict()),
     }
 
 

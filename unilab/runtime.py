@@ -9,10 +9,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 
 import torch
+from torch import Tensor
 
 from unilab.algos.registry import make_learner
 from unilab.algos.symmetry import Augment, HalfMirrored, unchanged
-from unilab.assembly import collector_jobs, make_copier, make_pipeline, make_sampler, open_shared, pack_batch
+from unilab.assembly import (
+    collector_jobs,
+    make_copier,
+    make_pipeline,
+    make_sampler,
+    make_sampling,
+    open_shared,
+    pack_batch,
+    pack_drawn,
+)
 from unilab.budget import keep_freed_memory, keeping_to
 from unilab.checkpoint import preload
 from unilab.collectors import Crew, SerialCollectors, SpawnedCollectors
@@ -29,10 +39,11 @@ from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
 from unilab.resume import Resume, check_unchanged
 from unilab.run_log import RunLog
-from unilab.run_state import Parts, restore
+from unilab.run_state import Parts, as_arrays, restore
 from unilab.rundir import origin, run_lock, write_meta
 from unilab.saving import Saver
 from unilab.shm import Waiter
+from unilab.spec import Minibatch
 from unilab.telemetry.every import Every
 from unilab.telemetry.memory import resident_bytes
 from unilab.telemetry.panel import open_console
@@ -92,6 +103,7 @@ class Runtime:
         self._tick = 0  # last finished
         self._ready = False
         self._enough = False  # the program around the run wants no more of it
+        self._errors: list[Tensor] = []  # of the rows of this tick so far
 
     # ------------------------------------------------------------ opening
 
@@ -130,6 +142,10 @@ class Runtime:
         self.collectors = self._open_collectors()
         self._kills.append(self.collectors.kill)
         self._stack.callback(self.collectors.stop)
+        self.pacer = self.collectors.pacer
+        self.sampling = make_sampling(plan, self._shared, self.pacer)
+        if plan.resume:
+            self.sampling.load_state_dict(as_arrays(plan.resume.state["sampling"]))
         self._open_saver()
         self._open_evaluations()
         self._open_pipeline()
@@ -193,7 +209,14 @@ class Runtime:
         plan = self.plan
         self._due_save = Every(plan.cfg.save_every, start_steps=plan.start_steps)
         self._saver = Saver(
-            plan, self.parts, self._state, self._shared, self.collectors, self._waiter, self._console.note
+            plan,
+            self.parts,
+            self._state,
+            self._shared,
+            self.collectors,
+            self.sampling,
+            self._waiter,
+            self._console.note,
         )
         self._stack.callback(self._saver.close)
         if plan.resume:
@@ -203,11 +226,12 @@ class Runtime:
 
     def _open_pipeline(self) -> None:
         plan = self.plan
-        self.pacer = self.collectors.pacer
         background = Waiter(self._shared.copier, lambda: self._shared.stopped)
         self.collectors.watched_by(self._waiter, background)
         copier = make_copier(plan, self._shared, self._console, self.trace)
-        self.pipeline = make_pipeline(plan, self._shared, self.pacer, copier, self._waiter, background, self.trace)
+        self.pipeline = make_pipeline(
+            plan, self._shared, self.pacer, self.sampling, copier, self._waiter, background, self.trace
+        )
         self.collectors.then(self.pipeline.retry)
         self._stack.callback(self.pipeline.close)
 
@@ -295,13 +319,29 @@ class Runtime:
             Stopped: the run was asked to stop.
         """
         self.trace.at(tick)
-        return self.collectors.surviving(lambda: self.pipeline.take(tick))
+        batch = self.collectors.surviving(lambda: self.pipeline.take(tick))
+        if tick == self.total_ticks:
+            # A run that goes on from here has the bits of one that was longer from the start, which would draw now.
+            self.sampling.draw(tick + 1)
+        return batch
 
     def grant(self, chunk: int) -> None:
         """Let the collectors go on to this chunk, as soon as no save needs the rows that it overwrites."""
         self._saver.before_chunk(chunk)
         with self.trace.span("grant"):
             self.pacer.grant(chunk)
+
+    def update(self, minibatch: Minibatch) -> None:
+        """One update, its scalars, and the errors of its rows where those decide what is drawn."""
+        self.metrics.add(self.learner.update(self.augment(minibatch)))
+        if self.learner.td_errors is not None:
+            self._errors.append(self.learner.td_errors)
+
+    def learnt(self, tick: int) -> None:
+        """The updates of a tick are made: its rows have new priorities, its newest ones count for the normalisers."""
+        self.sampling.learnt(tick, self._errors)
+        self._errors = []
+        self.observe(tick)
 
     def observe(self, tick: int) -> None:
         """Feed the rows that a tick is the first to count, each once and in order, to the learner's normalisers."""
@@ -430,14 +470,22 @@ class Runtime:
         # In lockstep the next chunk is in, as a rule, and its batch was packed by those who collected it.
         packed = self.schedule.ahead is None and all(chunk > tick for chunk in self._shared.finished)
         if packed:
-            domain = [share.domain(tick + 1) for share in self.schedule.shares]
-            pack_batch(self.plan, self._shared, make_sampler(self.plan), tick + 1, domain)
+            self._pack_again(tick + 1)
         self.pipeline.prefetch(tick + 1)
         if not packed:
             self.grant(tick + 1)
         self._write_progress(tick)
         self._timing.start(tick, self.pacer.counted(tick))
         return tick
+
+    def _pack_again(self, tick: int) -> None:
+        """What the collectors did in lockstep at the end of their chunks, before anyone asks for it."""
+        if self.plan.cfg.replay.sampler == "per":
+            self.sampling.ask(tick)
+            pack_drawn(self.plan, self._shared, tick)
+        else:
+            domain = [share.domain(tick) for share in self.schedule.shares]
+            pack_batch(self.plan, self._shared, make_sampler(self.plan), tick, domain)
 
     # ------------------------------------------------------------ parts
 
@@ -477,6 +525,7 @@ class Runtime:
             skipped=sum(part.skipped for part in done),
             dropped=self._reports.dropped,
             debt_chunks=self.pacer.debt,
+            rejected=self.sampling.rejected,
             policy_lag=tick - 1 - self.replay.newest_version,
             seconds={"learner": learner_s, "collector": mean_seconds(done)},
             resident=self._resident(),

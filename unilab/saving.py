@@ -15,6 +15,7 @@ from unilab.errors import NonFinite, WaitTimeout, WorkerDied
 from unilab.preflight import Plan
 from unilab.resume import Resume
 from unilab.run_state import Parts, gather
+from unilab.sampling import Sampling
 from unilab.shm import Waiter
 from unilab.weights import FlatState
 
@@ -28,6 +29,7 @@ class Saver:
         flat: the published state; checked before each save.
         shared: rings and counters.
         collectors: parked for each save.
+        sampling: its state is saved too.
         waiter: of this thread.
         note: takes a message for the console.
     """
@@ -39,6 +41,7 @@ class Saver:
         flat: FlatState,
         shared: Shared,
         collectors: Crew,
+        sampling: Sampling,
         waiter: Waiter,
         note: Callable[[str], None],
     ) -> None:
@@ -47,6 +50,7 @@ class Saver:
         self._flat = flat
         self._shared = shared
         self._collectors = collectors
+        self._sampling = sampling
         self._waiter = waiter
         self._note = note
         self._saved = -1  # last tick
@@ -87,6 +91,7 @@ class Saver:
         state = gather(
             self._plan,
             self._parts,
+            self._sampling,
             tick=tick,
             counted=self._collectors.pacer.counted(tick),
             finished=finished,

@@ -140,7 +140,8 @@ class RunTiming:
         schedule, first, last = self._plan.schedule, self._first, self._tick
         steps_per_s = (schedule.watermark(last) - schedule.watermark(first)) / wall_s
         updates_per_s = (schedule.updates_until(last) - schedule.updates_until(first)) / wall_s
-        return timing_lines(Timing(stats, steps_per_s, updates_per_s, split, self._plan.cfg.serial))
+        free = schedule.ahead is not None
+        return timing_lines(Timing(stats, steps_per_s, updates_per_s, split, self._plan.cfg.serial, free))
 
     def _seconds(self) -> dict[str, dict[str, float]]:
         totals_ns = self._tracer.totals_ns

@@ -32,10 +32,10 @@ def train(cfg: TrainConfig, resume: Resume | None = None, hooks: Hooks | None = 
 
                 for minibatch in batch.split(cfg.replay.batch_size):
                     with rt.trace.span("update", tick=tick):
-                        rt.metrics.add(rt.learner.update(rt.augment(minibatch)))
+                        rt.update(minibatch)
 
                 rt.pipeline.release(batch)  # its slot may be overwritten from now on
-                rt.observe(tick)
+                rt.learnt(tick)
                 rt.publish(tick)
 
             rt.tick_done(tick, batch)

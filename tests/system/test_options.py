@@ -417,6 +417,9 @@ def test_no_option_is_without_proof() -> None:
     proven |= {"trace_ticks", "trace_cpu", "trace_mb"}
     proven |= {"pacing.stall_limit_s", "init_from", "replay_from"}
     free = ("pacing", "max_unspent_chunks", "max_policy_lag", "lag_action", "publish_interval", "cold_start_debt")
+    proven |= {
+        f"replay.{name}" for name in ("sampler", "per_alpha", "per_beta", "per_beta_final")
+    }  # test_prioritised_runs
     proven |= {"affinity", *(f"pacing.{name}" for name in free)}  # test_many_collectors
     # on_nan in test_skipping; the first two here in test_endings, then test_restarts and test_faults_env.
     proven |= {"evaluation.eval_every", "evaluation.eval_at_start", "evaluation.stop_at_return"}  # test_evaluations

@@ -1,5 +1,7 @@
 """The last lines of a run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,17 @@ def test_the_advice_names_what_bounds_the_speed(learner, collector, said):
 
 def test_a_serial_run_is_told_that_nothing_overlaps():
     assert advice(timing({"update": 0.5}, {"act": 0.5}, serial=True)).startswith("serial:")
+
+
+def test_several_collectors_count_by_their_mean_and_uneven_ones_are_told_of_free_running():
+    split = {
+        "learner": {"update": 0.4, "wait_batch": 0.5},
+        "collector-0": {"wait_grant": 0.8, "env_step": 0.1},
+        "collector-1": {"wait_grant": 0.0, "env_step": 0.9},
+    }
+    base = timing(split["learner"], split["collector-0"])
+
+    said = advice(replace(base, split=split))
+    assert "the learner waits 50%, collectors 40%" in said
+    assert "--pacing free" in said
+    assert "--pacing" not in advice(replace(base, split=split, free=True))

@@ -27,6 +27,9 @@ class TaggedSource:
         self._host = host
         self.threads = set()  # names of those that asked
 
+    def ask(self, tick):
+        pass
+
     def fetch(self, tick, waiter):
         self.threads.add(threading.current_thread().name)
         rows = rows_of(tick)

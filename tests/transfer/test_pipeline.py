@@ -226,6 +226,9 @@ def test_an_old_batch_cannot_release_the_slot_of_a_newer_one(pipeline):
 
 
 class Failing(TaggedSource):
+    def ask(self, tick):
+        pass
+
     def fetch(self, tick, waiter):
         if tick == 2:
             raise WorkerDied("collector-0 has ended")
@@ -248,6 +251,9 @@ def test_a_batch_that_failed_can_be_taken_once_its_source_works_again(rig, threa
     class Mended(TaggedSource):
         tries = 0
 
+        def ask(self, tick):
+            pass
+
         def fetch(self, tick, waiter):
             self.tries += 1
             if tick == 2 and self.tries < 4:
@@ -269,6 +275,9 @@ def test_an_error_in_the_copy_thread_wakes_a_learner_that_waits_already(rig):
     waiting = threading.Event()
 
     class Source(TaggedSource):
+        def ask(self, tick):
+            pass
+
         def fetch(self, tick, waiter):
             assert waiting.wait(30)
             raise WorkerDied("collector-0 has ended")
@@ -288,6 +297,9 @@ class Starving(TaggedSource):
     def __init__(self, host):
         super().__init__(host)
         self.waiting = threading.Event()
+
+    def ask(self, tick):
+        pass
 
     def fetch(self, tick, waiter):
         def looked():

@@ -5,7 +5,7 @@ import pytest
 
 from unilab.errors import BlockFreed
 from unilab.spec import ReturnStats
-from unilab.workers.stats import SPANS, CollectorStats
+from unilab.workers.stats import SPANS, CollectorStats, Reports, mean_seconds
 
 
 @pytest.fixture
@@ -118,6 +118,44 @@ def test_both_sides_see_the_same_memory(stats):
     assert learner.take_episodes(3).tolist() == [[1, 10]]
     assert learner.reward_sum == 1.5
     assert taken(stats, 3) == [1]  # each side knows for itself what it has taken
+
+
+def test_a_chunk_that_is_thrown_away_leaves_nothing_but_its_count(stats):
+    stats.add_round(1.0, 0)
+    stats.add_episodes(0, episodes(1))
+    stats.finish_chunk(0, {}, ReturnStats())
+    for _ in range(50):  # more episodes than the table holds
+        stats.add_round(100.0, 2)
+        stats.add_episodes(1, episodes(7, 8))
+        stats.drop_chunk(1, rows=4)
+    stats.add_round(2.0, 0)
+    stats.add_episodes(1, episodes(9))
+    stats.finish_chunk(1, {}, ReturnStats(), lags=(1, 3))
+
+    assert taken(stats, 1) == [1, 9]
+    assert (stats.totals(1).reward, stats.totals(1).skipped, stats.dropped) == (3.0, 0, 200)
+    assert (stats.lags(0), stats.lags(1)) == ((0, 0), (1, 3))
+
+
+def test_all_collectors_report_as_one(stats):
+    other = CollectorStats(max_episodes=5, episode_columns=2)
+    reports = Reports([stats, other])
+    for chunk in range(3):
+        stats.add_round(1.0, 0)
+        stats.add_episodes(chunk, episodes(chunk))
+        stats.finish_chunk(chunk, {"act": 1.0}, ReturnStats(count=1, mean=float(chunk)), lags=(0, chunk))
+    other.add_round(10.0, 1)
+    other.add_episodes(0, episodes(50))
+    other.finish_chunk(0, {"act": 3.0}, ReturnStats(count=9), lags=(5, 5))
+
+    assert reports.take_episodes((1, 0))[:, 0].tolist() == [0, 1, 50]
+    assert [part.reward for part in reports.totals((1, 0))] == [2.0, 10.0]
+    assert [r.mean for r in reports.returns((0, 0), (2, 0))] == [1.0, 2.0]
+    assert list(reports.lags((-1, -1), (1, 0))) == [(0, 0), (0, 1), (5, 5)]
+    assert (reports.reward_sum, reports.skipped) == (13.0, 1)
+    assert mean_seconds(reports.totals((1, 0)))["act"] == 2.5
+    assert reports.take_episodes((2, 0))[:, 0].tolist() == [2]
+    other.free()
 
 
 def test_bytes_by_hand():

@@ -183,7 +183,7 @@ class Pacer(Protocol):
         """Return once batch ``number`` has the rows that it counts; meanwhile call ``look`` every now and then."""
 
     def counted(self, number: int) -> tuple[int, ...]:
-        """Newest chunk of each collector that batch ``number`` counts, once it was waited for; one of the two last."""
+        """Newest chunk of each collector that batch ``number`` counts; of the newest one waited for and two before."""
 
     def reach(self, number: int) -> tuple[int, ...]:
         """Newest chunk of each collector that may be written once ``grant(number)`` was given and no later one."""

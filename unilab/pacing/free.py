@@ -99,7 +99,8 @@ class FreeRunning:
         if self._arrived() < needed:
             self._slowest().wait(waiter, lambda: self._arrived() >= needed, f"chunk {needed} of all collectors", look)
         finished = tuple(line.finished for line in self._lines)
-        self._counted = {number - 1: self._counted.get(number - 1, finished), number: finished}
+        # The copy thread may wait for batch t+1 while tick t still asks for what it and the tick before counted.
+        self._counted = {n: chunks for n, chunks in self._counted.items() if n >= number - 2} | {number: finished}
 
     def counted(self, number: int) -> tuple[int, ...]:
         """See ``Pacer``."""
@@ -133,11 +134,6 @@ class FreeRunning:
         """Collectors see how old their weights are."""
         for line in self._lines:
             line.counters["version"] = version
-
-    @property
-    def unspent(self) -> int:
-        """Chunks that are granted and not spent."""
-        return sum(line.granted for line in self._lines) - self._spent(self._taken)
 
     @property
     def debt(self) -> int:

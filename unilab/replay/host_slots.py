@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unilab.replay.layout import RowLayout
 from unilab.replay.pack import AGE_SAMPLE, Domain, Packed, pack, pack_own
-from unilab.replay.ring import Ring
+from unilab.replay.ring import Ring, gather_all
 from unilab.replay.samplers import UniformSampler
 from unilab.shm.arrays import Arrays, Field, required_bytes
 
@@ -32,15 +32,16 @@ class HostSlots:
         rows: most rows of a batch.
         layout: of a row.
         packers: who packs a part of each batch.
+        drawn: the learner says which rows a batch has.
     """
 
-    def __init__(self, slots: int, rows: int, layout: RowLayout, packers: int = 1) -> None:
-        self._shared = Arrays(_fields(slots, rows, layout, packers), "host slots")
+    def __init__(self, slots: int, rows: int, layout: RowLayout, packers: int = 1, *, drawn: bool = False) -> None:
+        self._shared = Arrays(_fields(slots, rows, layout, packers, drawn), "host slots")
 
     @staticmethod
-    def required_bytes(slots: int, rows: int, layout: RowLayout, packers: int = 1) -> int:
+    def required_bytes(slots: int, rows: int, layout: RowLayout, packers: int = 1, *, drawn: bool = False) -> int:
         """Shared memory that the slots take."""
-        return required_bytes(_fields(slots, rows, layout, packers))
+        return required_bytes(_fields(slots, rows, layout, packers, drawn))
 
     @property
     def host(self) -> NDArray[np.float32]:
@@ -61,6 +62,29 @@ class HostSlots:
         sample, versions = pack_own(ring, sampler, self._shared.host[slot, :rows], tick=tick, domain=domain)
         self._shared.versions[slot, sample] = versions
         self._shared.report[slot, ring.index] = tick, rows, sum(high for _, high in domain)
+
+    def leave_cells(self, tick: int, cells: NDArray[np.int64]) -> None:
+        """Learner: batch ``tick`` has the rows in these cells of the rings' memory, [k] int64."""
+        self._shared.cells[self._slot(tick), : len(cells)] = cells
+
+    def pack_cells(self, rings: Sequence[Ring], *, tick: int, rows: int, watermark: int) -> None:
+        """Gather the rows whose cells were left for ``tick``, all of the rings'."""
+        slot = self._slot(tick)
+        versions = gather_all(rings, self._shared.cells[slot, :rows], self._shared.host[slot, :rows])
+        self._shared.versions[slot, : min(rows, AGE_SAMPLE)] = versions[:AGE_SAMPLE]
+        self._shared.report[slot] = tick, rows, watermark
+
+    def pack_own_cells(self, ring: Ring, *, tick: int, rows: int, watermark: int) -> None:
+        """The same for those of the cells that lie in this ring, one of several."""
+        slot = self._slot(tick)
+        cells = self._shared.cells[slot, :rows] - ring.first_cell
+        places = np.flatnonzero((cells >= 0) & (cells < ring.capacity))
+        own = np.empty((len(places), self._shared.host.shape[2]), np.float32)
+        ring.gather(cells[places], own)
+        self._shared.host[slot, places] = own
+        sample = places[: np.searchsorted(places, AGE_SAMPLE)]
+        self._shared.versions[slot, sample] = ring.versions_of(cells[sample])
+        self._shared.report[slot, ring.index] = tick, rows, watermark
 
     def packed(self, tick: int) -> Packed:
         """What lies in the slot of ``tick``, which must have been packed."""
@@ -85,9 +109,10 @@ class HostSlots:
         self.__dict__.update(state)
 
 
-def _fields(slots: int, rows: int, layout: RowLayout, packers: int) -> list[Field]:
+def _fields(slots: int, rows: int, layout: RowLayout, packers: int, drawn: bool) -> list[Field]:
     return [
         Field("host", (slots, rows, layout.width), "float32"),
         Field("report", (slots, packers, 3), "int64"),  # by each packer: tick, rows, watermark
         Field("versions", (slots, AGE_SAMPLE), "int64"),  # of the first rows
+        *([Field("cells", (slots, rows), "int64")] if drawn else []),  # that the learner drew
     ]

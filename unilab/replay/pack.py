@@ -26,6 +26,7 @@ class Packed:
     rows: int
     watermark: int  # rows ever appended, of all ranges, when the batch was drawn
     versions: NDArray[np.int64]  # policy versions of the first rows, as a sample
+    weights: NDArray[np.float32] | None = None  # [rows], what each row counts in the loss; None: 1 each
 
 
 def pack(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unilab.replay.layout import RowLayout
+from unilab.replay.priorities import PerConfig
 from unilab.replay.transition import Transition, write_step
 from unilab.shm.arrays import Arrays, Field, required_bytes
 from unilab.shm.segment import BACKING, Backing
@@ -29,7 +30,7 @@ RANDOM_POLICY = -1  # policy version of rows from uniform random actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayConfig:
+class ReplayConfig(PerConfig):
     """How much is kept and how it is drawn."""
 
     buffer_size: int = 1_000_000

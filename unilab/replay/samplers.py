@@ -35,6 +35,14 @@ class UniformSampler:
         Returns:
             [count] int64 in [low, high).
         """
+        self._at(tick)
+        return self._generator.integers(low, high, size=count)
+
+    def uniforms(self, tick: int, count: int) -> NDArray[np.float64]:
+        """Numbers in [0, 1) for a tick that is drawn in another way, [count] float64."""
+        self._at(tick)
+        return self._generator.random(count)
+
+    def _at(self, tick: int) -> None:
         self._state["state"]["counter"][:] = (0, 0, 0, tick)
         self._bits.state = self._state
-        return self._generator.integers(low, high, size=count)

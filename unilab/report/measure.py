@@ -93,6 +93,7 @@ def measure(trace: TraceRead) -> TraceReport:
             updates_per_s=per_s * rows * float(facts.get("utd", 1)),
             split=split,
             serial=bool(facts.get("serial", False)),
+            free=facts.get("pacing") == "free",
         ),
         collect_s=float(np.median(collect_s)),
         update_s=float(np.median(update_s)),

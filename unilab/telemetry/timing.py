@@ -35,6 +35,7 @@ class Timing:
     updates_per_s: float
     split: Mapping[str, Mapping[str, float]]  # share of the wall time by process and span; each adds up to 1
     serial: bool = False
+    free: bool = False  # free-running
 
 
 class TickTimes:
@@ -127,6 +128,11 @@ def advice(timing: Timing) -> str:
             "of the collector's); a faster env or backend, or more updates per env step at no cost (--utd)"
         )
     if learner_waits > _SMALL and collector_waits > _SMALL:
+        if not timing.free and sum(name.startswith("collector") for name in timing.split) > 1:
+            return (
+                f"bound by the slowest collector or free cores: the learner waits {learner_waits:.0%}, collectors "
+                f"{collector_waits:.0%}; envs of uneven speed go faster with --pacing free"
+            )
         return (
             f"bound by hand-overs or free cores: learner and collector both wait ({learner_waits:.0%} and "
             f"{collector_waits:.0%}); longer ticks (--num-envs, --steps-per-tick) and two free cores make it faster"
@@ -135,7 +141,9 @@ def advice(timing: Timing) -> str:
 
 
 def _role(split: Mapping[str, Mapping[str, float]], role: str) -> Mapping[str, float]:
-    return next((shares for name, shares in split.items() if name.partition("-")[0] == role), {"other": 1.0})
+    """Shares of a role: the mean of its processes."""
+    found = [shares for name, shares in split.items() if name.partition("-")[0] == role] or [{"other": 1.0}]
+    return {name: sum(shares.get(name, 0.0) for shares in found) / len(found) for name in found[0]}
 
 
 def _share(item: tuple[str, float]) -> float:

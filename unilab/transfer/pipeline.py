@@ -26,6 +26,9 @@ from unilab.transfer.slots import Copier, Slot, SlotState
 class Source(Protocol):
     """Where batches come from; bound to pacer and host slots by the runtime."""
 
+    def ask(self, tick: int) -> None:
+        """Batch ``tick`` is wanted next, and its host slot is free; called by the learner's thread."""
+
     def fetch(self, tick: int, waiter: Waiter) -> Packed:
         """Return once batch ``tick`` lies in its host slot."""
 
@@ -75,6 +78,7 @@ class Pipeline:
             raise ValueError(f"batch {tick} needs slot {slot.index}, which is {slot.state.value}")
         with self._trace.span("prefetch"):
             self._copier.wait_host_free(slot.index)
+            self._source.ask(tick)
         slot.advance(SlotState.PACKING)
         self._wanted = tick
         if self._thread:
@@ -103,7 +107,7 @@ class Pipeline:
         rows = self._copier.ready(slot.index, slot.packed.rows)
         slot.advance(SlotState.IN_USE)
         self._taken = tick
-        return Batch(rows, self._layout, slot.packed, slot.index, self._minibatches)
+        return Batch(rows, self._layout, slot.packed, slot.index, self._minibatches, slot.packed.weights)
 
     def release(self, batch: Batch) -> None:
         """Give the batch's slot back; compute on it that was issued before still sees its rows.

@@ -49,6 +49,7 @@ class CollectorJob:
     ring: Ring
     slots: HostSlots
     batch_size: int
+    drawn: bool  # the learner says which rows a batch has
     weights: WeightBlock
     counters: Counters
     stats: CollectorStats
@@ -84,6 +85,7 @@ class Collector:
         self._share = job.schedule.shares[job.index]
         self._drop_lag = job.drop_lag
         self._batch_size = job.batch_size
+        self._drawn = job.drawn
         self._sampler = UniformSampler(stream(job.seed, "sample"))
         self._stats = job.stats
         self._trace = trace
@@ -206,8 +208,15 @@ class Collector:
 
     def _pack(self, tick: int) -> None:
         shares = self._schedule.shares
-        domain = [share.domain(tick) for share in shares]
         rows = self._schedule.updates(tick) * self._batch_size
+        if self._drawn:
+            watermark = self._schedule.watermark(tick)
+            if len(shares) == 1:
+                self._slots.pack_cells([self._ring], tick=tick, rows=rows, watermark=watermark)
+            else:
+                self._slots.pack_own_cells(self._ring, tick=tick, rows=rows, watermark=watermark)
+            return
+        domain = [share.domain(tick) for share in shares]
         if len(shares) == 1:
             self._slots.pack([self._ring], self._sampler, tick=tick, rows=rows, domain=domain)
         else:

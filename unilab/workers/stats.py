@@ -72,10 +72,15 @@ class CollectorStats:
         self._shared.sums[1] += skipped
 
     def drop_chunk(self, chunk: int, rows: int) -> None:
-        """Collector: the rows of this chunk are thrown away, and it begins again; episodes that ended in it count."""
-        shared = self._shared
+        """Collector: what this chunk brought is thrown away, episodes that ended in it too, and it begins again.
+
+        It may begin again any number of times before the learner looks, so nothing of it may stay in the table.
+        """
+        shared, table = self._shared, self._shared.episodes
         shared.sums[:] = shared.totals[(chunk - 1) % self._chunks, :_SUMS]
         shared.dropped[0] += rows
+        while shared.cursor[0] > 0 and table[(shared.cursor[0] - 1) % len(table), 0] == chunk:
+            shared.cursor[0] -= 1
 
     def finish_chunk(
         self, chunk: int, seconds: Mapping[str, float], returns: ReturnStats, lags: tuple[int, int] = (0, 0)
