@@ -76,9 +76,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0)
     args = parser.parse_args()
     runs: dict[Case, list[Figures]] = {case: [] for case in cases()}
-    for _ in range(args.repeats):
+    for repeat in range(args.repeats):
         for case, figures in runs.items():
-            figures.append(measure(case, args.seconds))
+            figures.append(measure(case, args.seconds, seed=repeat))
     results = {case.name: summary_of(figures) for case, figures in runs.items()}
     ratios, claims = compare(runs)
     failed = report("collectors", results | ratios, claims)
@@ -90,7 +90,7 @@ def cases() -> list[Case]:
     """Kinds of env by number of collectors, lockstep and free-running next to each other; affinity off and on."""
     plain = [
         Case(kind, step_ms, n, pacing)
-        for kind, step_ms, counts in (("even", 4.0, (1, 2)), ("slow", 16.0, (1, 2, 4)), ("jittery", 8.0, (1, 2, 4)))
+        for kind, step_ms, counts in (("even", 4.0, (1, 2)), ("slow", 16.0, (1, 2)), ("jittery", 8.0, (1, 2, 4)))
         for n in counts
         for pacing in ("lockstep", "free")
     ]
@@ -98,8 +98,8 @@ def cases() -> list[Case]:
     return [*plain, computing, replace(computing, affinity="spread")]
 
 
-def measure(case: Case, seconds: float) -> Figures:
-    """One run, for so many seconds after its first row of progress."""
+def measure(case: Case, seconds: float, seed: int) -> Figures:
+    """One run, for so many seconds after its first row of progress; with one seed steps take the same times."""
     end = [float("inf")]
 
     def tick_done(env_steps: int, scalars: Any, evaluation: object) -> bool:
@@ -108,14 +108,15 @@ def measure(case: Case, seconds: float) -> Figures:
         return time.perf_counter() < end[0]
 
     with tempfile.TemporaryDirectory() as folder:
-        return figures_of(train(config(case, Path(folder)), hooks=Hooks(stream=None, tick_done=tick_done)), case)
+        return figures_of(train(config(case, Path(folder), seed), hooks=Hooks(stream=None, tick_done=tick_done)), case)
 
 
-def config(case: Case, folder: Path) -> TrainConfig:
+def config(case: Case, folder: Path, seed: int) -> TrainConfig:
     """A run without end."""
     kwargs = {"step_ms": case.step_ms, "jitter": case.kind == "jittery", "busy": case.kind == "computing"}
     return TrainConfig(
         total_steps=10**9,
+        seed=seed,
         compile="off",
         affinity=case.affinity,  # type: ignore[arg-type]
         log_dir=folder,
@@ -148,6 +149,7 @@ def figures_of(summary: RunSummary, case: Case) -> Figures:
         "learner_wait": spent_s("learner", "wait_batch") / wall_s,
         "collector_wait": spent_s("collector", "wait_grant") / wall_s,
         "update_us": 1e6 * spent_s("learner", "update") / max(1.0, updates.sum()),
+        "handover_us": 1e6 * spent_s("collector", "wait_grant") / chunks,
         "publish_us": 1e6 * spent_s("learner", "publish") / ticks,
         "own_us": 1e6 * spent_s("learner", "save", "other") / ticks,
         "step_us": 1e6 * spent_s("collector", "env_step") / chunks,

@@ -1,8 +1,10 @@
 """What the parts of a run cost, for the simulation of many collectors.
 
 Out of the whole runs with one collector (``bench_collectors.py``): an update, a publication, a fetch, a round of the
-policy, the learner's own time. Timed here, on the objects that a run uses: a wake-up, and what the learner and each
-collector do for every further collector (permits, counts, statistics, rings of bells; draw and gather over all ranges).
+policy, the learner's own time, and a wake-up, which is half of what a collector waits in lockstep from its chunk's end
+to the next grant while the learner has nothing else to do. (Two processes that only wake each other take a fraction of
+that: their caches are warm.) Timed here, on the objects that a run uses: what the learner and each collector do for
+every further collector (permits, counts, statistics, rings of bells; draw and gather over all ranges).
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from types import SimpleNamespace
 
 import numpy as np
 from bench_collectors import BATCH, ENVS_EACH, UTD, Case, Figures
-from bench_wake import one_way_s
 from pacing_world import Impatient
 
 from unilab.assembly import DrawnBatches
@@ -60,9 +61,9 @@ class Costs:
             "gather": gather,
         }
 
-    def chunk(self, collectors: int, free: bool) -> float:
-        """A collector's chunk without its env step."""
-        return self.round + self.fetch + self.late + (0.0 if free else self.gather[collectors])
+    def chunk(self, collectors: int, rounds: int, free: bool) -> float:
+        """A collector's chunk without its env steps."""
+        return rounds * (self.round + self.late) + self.fetch + (0.0 if free else self.gather[collectors])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +73,21 @@ class Env:
     step_ms: float
     jitter: bool
     utd: float = UTD
+    rounds: int = 1  # of a chunk: steps_per_tick
 
     @property
     def name(self) -> str:
         """In tables."""
-        return f"{'jittery' if self.jitter else 'even'} {self.step_ms:g} ms, utd {self.utd:g}"
+        rounds = f" x {self.rounds}" if self.rounds > 1 else ""
+        return f"{'jittery' if self.jitter else 'even'} {self.step_ms:g} ms{rounds}, utd {self.utd:g}"
 
 
 def schedule_of(env: Env, collectors: int, pacing: str, ticks: int) -> Schedule:
-    """So many ticks with one step a chunk; updates and rows as in the measured runs."""
+    """So many ticks; envs, updates and permits as in the measured runs."""
     envs, free = ENVS_EACH * collectors, pacing == "free"
-    rows = ENVS_EACH if free else envs
+    rows = env.rounds * (ENVS_EACH if free else envs)
     return Schedule(
-        num_envs=envs, steps_per_tick=1, learning_starts=40 * envs, total_steps=40 * envs + ticks * rows,
+        num_envs=envs, steps_per_tick=env.rounds, learning_starts=40 * envs, total_steps=40 * envs + ticks * rows,
         utd=Fraction(str(env.utd)), capacity=20_000 * collectors, num_collectors=collectors,
         ahead=2 * collectors if free else None,
     )  # fmt: skip
@@ -97,6 +100,7 @@ def calibrate(pacing: str, measured: Runs) -> Costs:
         name: float(np.median([row[f"{name}_us"] for row in alone.values()]))
         for name in ("publish", "own", "fetch", "round")
     }
+    waiting = [row for case, row in measured.items() if (case.collectors, case.pacing) == (1, "lockstep")]
     parts = [time_parts(n, pacing) for n in COUNTS]
     return Costs(
         update=float(np.median([row["update_us"] for row in measured.values()])),
@@ -105,7 +109,7 @@ def calibrate(pacing: str, measured: Runs) -> Costs:
         late=float(
             np.median([row["step_us"] - 1e3 * case.step_ms for case, row in alone.items() if case.kind != "jittery"])
         ),
-        wake=1e6 * float(np.median(one_way_s(use_eventfd=True))),
+        wake=float(np.median([row["handover_us"] for row in waiting])) / 2,
         **middle,
     )
 
@@ -153,7 +157,7 @@ class Parts:
         began = time.perf_counter()
         self.pacer.grant(tick)
         granted = time.perf_counter()
-        self._collect(tick)
+        self._collect()
         waits = time.perf_counter()
         self.pacer.wait_finished(tick, Impatient())
         counted = self.pacer.counted(tick)
@@ -164,12 +168,12 @@ class Parts:
         books_s = time.perf_counter() - waits + granted - began
         return books_s, self._gather(tick)
 
-    def _collect(self, tick: int) -> None:
-        first = tick % len(self.counters) if self.free_running else 0
-        for i, counters in enumerate(self.counters):
-            if not self.free_running or (i == first and counters["granted"] > counters["finished"]):
-                counters["finished"] += 1
-                self.stats[i].finish_chunk(counters["finished"], {}, ReturnStats(0, 0.0, 0.0, 0.0))
+    def _collect(self) -> None:
+        """The chunks that the tick waits for come in: one of whoever has most to do, or one of each."""
+        left = [counters["granted"] - counters["finished"] for counters in self.counters]
+        for i in [left.index(max(left))] if self.free_running else range(len(left)):
+            self.counters[i]["finished"] += 1
+            self.stats[i].finish_chunk(self.counters[i]["finished"], {}, ReturnStats(0, 0.0, 0.0, 0.0))
 
     def _gather(self, tick: int) -> float:
         began = time.perf_counter()

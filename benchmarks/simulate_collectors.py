@@ -24,8 +24,13 @@ from pacing_world import World
 
 CHUNKS = 40  # of each collector; more where they are few
 LEAST_CHUNKS = 600
+CLOSE = 0.1
 FULL = 0.95  # share of time from which on the learner is what bounds the speed
-ENVS = tuple(Env(step_ms, jitter, utd) for utd in (UTD, UTD / 32) for step_ms in (1.0, 8.0) for jitter in (False, True))
+UTDS = (UTD, UTD / 32)  # as measured, where updates are most of the work, and where they are little of it
+ENVS = (
+    *(Env(step_ms, jitter, utd) for utd in UTDS for step_ms in (1.0, 8.0) for jitter in (False, True)),
+    Env(1.0, True, UTDS[1], rounds=16),
+)
 
 
 def main() -> int:
@@ -39,8 +44,10 @@ def main() -> int:
     results: dict[str, Any] = {f"costs, us, {pacing}": flat(costs[pacing]) for pacing in PACINGS} | checks
     for (env, pacing), rows in found.items():
         results |= {f"{env.name}, {pacing}, {n} collectors": row for n, row in zip(COUNTS, rows, strict=True)}
-    off = [abs(row["measured / simulated"] - 1) for row in checks.values()]
-    failed = report("simulated_collectors", results, {"measured / simulated, largest difference": (max(off), 0.15)})
+    # Four collectors and a learner have no core each on a machine of two: those are shown, and not claimed.
+    off = [abs(row["measured / simulated"] - 1) for row in checks.values() if row["collectors"] <= 2]
+    claims = {"measured / simulated, largest difference from 1, one and two collectors": (max(off), CLOSE)}
+    failed = report("simulated_collectors", results, claims)
     for (env, pacing), rows in found.items():
         print(f"  {env.name}, {pacing}: {verdict(rows)}")
     draw(found)
@@ -66,7 +73,8 @@ def simulate(env: Env, collectors: int, pacing: str, costs: Costs) -> Figures:
 
     def collect_s(i: int) -> float:
         step_s = env.step_ms / 1e3
-        return (rng.expovariate(1 / step_s) if env.jitter else step_s) + costs.chunk(collectors, free) / 1e6
+        steps_s = rng.gammavariate(env.rounds, step_s) if env.jitter else env.rounds * step_s
+        return steps_s + costs.chunk(collectors, env.rounds, free) / 1e6
 
     def learn_s() -> float:
         tick = costs.tick(collectors, schedule.updates(world.seen.ticks), free)
@@ -96,9 +104,12 @@ def validate(costs: dict[str, Costs], measured: Runs) -> dict[str, Figures]:
     """Each measured run next to its simulation."""
     checks = {}
     for case, row in measured.items():
-        env = Env(case.step_ms, case.kind == "jittery")
-        simulated = simulate(env, case.collectors, case.pacing, costs[case.pacing])
+        cost = costs[case.pacing]
+        # Some hundred exponential times have a mean of their own; that is no question to a simulation.
+        step_ms = (row["step_us"] - cost.late) / 1e3 if case.kind == "jittery" else case.step_ms
+        simulated = simulate(Env(step_ms, case.kind == "jittery"), case.collectors, case.pacing, cost)
         checks[f"check: {case.name}"] = {
+            "collectors": case.collectors,
             "measured": row["env_steps_per_s"],
             "simulated": simulated["env_steps_per_s"],
             "measured / simulated": row["env_steps_per_s"] / simulated["env_steps_per_s"],
@@ -135,19 +146,17 @@ def draw(found: dict[tuple[Env, str], list[Figures]]) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    utds = list(dict.fromkeys(env.utd for env, _ in found))
-    figure, axes = plt.subplots(1, len(utds), figsize=(11, 4.5), constrained_layout=True)
+    figure, axes = plt.subplots(1, len(UTDS), figsize=(11, 4.5), constrained_layout=True)
+    colors = {env.name.partition(",")[0]: f"C{i}" for i, env in enumerate([*ENVS[:4], ENVS[-1]])}
     for (env, pacing), rows in found.items():
-        axis = axes[utds.index(env.utd)]
-        style = ("s-" if pacing == "free" else "o--") if env.jitter else ("^-" if pacing == "free" else "v--")
-        label = f"{env.name.partition(',')[0]}, {pacing}"
-        color = f"C{int(env.step_ms > 1)}"
-        axis.loglog(COUNTS, [row["env_steps_per_s"] for row in rows], style, color=color, label=label, ms=4)
-    for axis, utd in zip(axes, utds, strict=True):
-        axis.set(xlabel="collectors, four envs each", title=f"env steps/s, simulated, utd {utd:g}", xticks=COUNTS)
-        axis.set_xticklabels(COUNTS)
+        kind = env.name.partition(",")[0]
+        speeds, style = [row["env_steps_per_s"] for row in rows], "s-" if pacing == "free" else "o--"
+        axes[UTDS.index(env.utd)].loglog(COUNTS, speeds, style, color=colors[kind], label=f"{kind}, {pacing}", ms=4)
+    for axis, utd in zip(axes, UTDS, strict=True):
+        axis.set(xlabel="collectors, four envs each", title=f"env steps/s, simulated, utd {utd:g}")
+        axis.set_xticks(COUNTS, [str(n) for n in COUNTS])
         axis.grid(alpha=0.3)
-    axes[0].legend(fontsize=8)
+    axes[1].legend(fontsize=8)
     figure.savefig(RESULTS / "simulated_collectors.png", dpi=110)
 
 
