@@ -25,19 +25,31 @@ class ThreadBudget:
     collector: int  # each
 
 
-def thread_budget(threads: int | str, *, update_gflop: float, collectors: int = 1) -> ThreadBudget:
+SHARES_FROM = 0.2
+"""GFLOP of updates for each env step from which on a learner takes the collectors' cores too."""
+
+
+def thread_budget(
+    threads: int | str, *, update_gflop: float, updates_per_step: float = 0.0, collectors: int = 1
+) -> ThreadBudget:
     """Split a run's threads between learner and collectors; serial mode takes the same split, for the same bits.
 
-    A collector has one thread. The learner has the rest, at most one per 0.15 GFLOP of an update: barriers cost more
-    than further threads give. It never shares a collector's core. With as many threads as there are cores a learner
-    made 326 and 360 updates/s here (2 cores, 2x256, batch 256, compiled) instead of 260 and 267, as long as nothing
-    else ran; beside one other busy process it made 10 instead of 248, since every barrier then waits for a preempted
-    thread (passive waiting does not help: 164 on an idle machine). This is a rule over the config and never a
-    measurement: thread counts change the last bits of sums.
+    A collector has one thread. The learner has at most one per 0.15 GFLOP of an update: barriers cost more than further
+    threads give. Of a number that is given it has the rest. With "auto" it has the other cores, and those of the
+    collectors too where it makes ``SHARES_FROM`` GFLOP for each env step: a collector then sleeps most of the time,
+    with the default command 95 % of it.
+
+    What that brings, on 2 cores with the default command (2x256, batch 256, compiled; env steps/s): 338 instead of 250
+    alone; beside one other busy process 138 instead of 256, as every barrier then waits for a thread that was pushed
+    aside. With libgomp's own way to wait, spinning for long, it would be 368 and 10, so ``unilab/__init__.py`` asks for
+    short spins. 64 envs, 2x512, batch 8,192: 294 instead of 164.
+
+    This is a rule over the config and never a measurement: thread counts change the last bits of sums.
 
     Args:
-        threads: all threads of the run, or "auto" for one per usable core.
+        threads: all threads of the run, or "auto".
         update_gflop: rough work of one update, in 1e9 floating-point operations.
+        updates_per_step: updates per env step; 0 where the learner's share does not matter.
         collectors: how many there are.
 
     Raises:
@@ -47,7 +59,8 @@ def thread_budget(threads: int | str, *, update_gflop: float, collectors: int = 
     if total < 1:
         raise ConfigError(f"threads={threads} is not a positive count")
     useful = max(1, math.ceil(update_gflop / 0.15))
-    return ThreadBudget(learner=max(1, min(total - collectors, useful)), collector=1)
+    shares = threads == "auto" and update_gflop * updates_per_step >= SHARES_FROM
+    return ThreadBudget(learner=max(1, min(total if shares else total - collectors, useful)), collector=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from unilab.algos.flashsac import FlashSACConfig
 from unilab.algos.registry import ALGORITHMS
 from unilab.algos.sac import SACConfig
 from unilab.algos.td3 import TD3Config
+from unilab.budget import ThreadBudget, thread_budget
 from unilab.envs.bad_values import OnNan
 from unilab.envs.registry import EnvConfig
 from unilab.errors import ConfigError, nearest
@@ -69,7 +70,8 @@ class TrainConfig:
     device: str = "auto"
     """Where the learner computes: auto (CUDA if there is one), cpu, cuda, cuda:1."""
     threads: int | Literal["auto"] = "auto"
-    """Threads of the whole run: one for each collector, the rest for the learner; auto: one per usable core."""
+    """Threads of the whole run: one for each collector, the rest for the learner. auto: as many as there are cores; a
+    learner with much to do for each env step has all of them."""
     affinity: Literal["none", "spread"] = "none"
     """spread: each collector keeps to a core of its own, the learner to the others, as far as there are any."""
     compile: Literal["auto", "on", "off"] = "auto"
@@ -255,6 +257,20 @@ def _check_evaluation(cfg: EvaluationConfig) -> None:
     if not cfg.eval_episodes and (cfg.eval_at_start or cfg.stop_at_return is not None):
         name = "eval_at_start" if cfg.eval_at_start else "stop_at_return"
         raise ConfigError(f"{name} would have no effect with eval_episodes=0")
+
+
+def threads_of(cfg: TrainConfig) -> ThreadBudget:
+    """Threads by role; see ``budget.thread_budget``.
+
+    Raises:
+        ConfigError: not a positive count.
+    """
+    return thread_budget(
+        cfg.threads,
+        update_gflop=update_gflop(cfg),
+        updates_per_step=cfg.pacing.utd,
+        collectors=cfg.pacing.num_collectors,
+    )
 
 
 def update_gflop(cfg: TrainConfig) -> float:

@@ -16,11 +16,11 @@ import torch
 from unilab.algos.base import PolicySpec
 from unilab.algos.compiled import Compute
 from unilab.algos.policy_module import make_sight
-from unilab.budget import Cores, ThreadBudget, check_memory, format_bytes, spread_cores, thread_budget
+from unilab.budget import Cores, ThreadBudget, check_memory, format_bytes, spread_cores
 from unilab.checks.finding import warnings_of
 from unilab.checks.quick import machine_findings, size_findings
 from unilab.computing import pick_compute
-from unilab.config import TrainConfig, check, update_gflop
+from unilab.config import TrainConfig, check, threads_of
 from unilab.envs.choice import choose
 from unilab.envs.registry import probe
 from unilab.envs.rollout import EPISODE_COLUMNS
@@ -130,7 +130,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
     check(cfg)
     check_service(cfg.track)
     device = pick_device(cfg.device)
-    threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg), collectors=cfg.pacing.num_collectors)
+    threads = threads_of(cfg)
     cores = spread_cores(cfg.pacing.num_collectors) if cfg.affinity == "spread" else None
     compute = pick_compute(cfg, device, resume.state.get("compute", _AS_BEFORE) if resume else None)
     warnings = warnings_of(machine_findings(cfg, threads, device))

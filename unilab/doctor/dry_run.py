@@ -9,10 +9,9 @@ from math import ceil
 from pathlib import Path
 
 from unilab import session
-from unilab.budget import thread_budget
 from unilab.checks.finding import Finding, fail
 from unilab.computing import pick_compute
-from unilab.config import TrainConfig, update_gflop
+from unilab.config import TrainConfig, threads_of
 from unilab.doctor.child import Children
 from unilab.doctor.env_probe import EnvReport
 from unilab.doctor.timing import read_timing, timing_findings
@@ -65,7 +64,7 @@ def dry_run_findings(
     """
     small = shortened(cfg, report, scratch)
     job = DryRunJob(small, time.monotonic(), scratch / "console.txt")
-    threads = thread_budget(cfg.threads, update_gflop=update_gflop(cfg), collectors=cfg.pacing.num_collectors).learner
+    threads = threads_of(cfg).learner
     try:
         result: DryRunResult = children.ask("dry-run", dry_run_main, job, threads=threads, deadline_s=deadline_s)
     except (WaitTimeout, WorkerDied) as error:

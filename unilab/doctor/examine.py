@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from unilab.budget import thread_budget
 from unilab.checks.conflicts import conflict_findings
 from unilab.checks.disk import log_dir_finding
 from unilab.checks.finding import fail
 from unilab.checks.quick import machine_findings, size_findings
 from unilab.checks.shared_memory import shared_memory_finding
-from unilab.config import TrainConfig, update_gflop
+from unilab.config import TrainConfig, threads_of
 from unilab.doctor.child import Children
 from unilab.doctor.dry_run import dry_run_findings
 from unilab.doctor.env import env_report
@@ -59,13 +58,7 @@ def _examine(cfg: TrainConfig, options: DoctorOptions, report: Report, children:
     except UsageError as error:
         report.add(fail("device", str(error), "see `nvidia-smi`, or use --device auto"))
         return
-    report.add(
-        *machine_findings(
-            cfg,
-            thread_budget(cfg.threads, update_gflop=update_gflop(cfg), collectors=cfg.pacing.num_collectors),
-            device,
-        )
-    )
+    report.add(*machine_findings(cfg, threads_of(cfg), device))
     report.add(log_dir_finding(cfg.log_dir))
     env = env_report(cfg, children, _subdirectory(scratch, "env"), options.deadline_s)
     report.add(*env.findings)

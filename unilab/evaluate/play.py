@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from unilab.budget import thread_budget
-from unilab.config import EvaluationConfig, update_gflop
+from unilab.config import EvaluationConfig, threads_of
 from unilab.errors import EnvError
 from unilab.restore import Restored
 from unilab.telemetry.trace import Tracer
@@ -48,7 +47,7 @@ def play(
             seed=cfg.seed if seed is None else seed,
             episodes=episodes or cfg.evaluation.eval_episodes or EvaluationConfig().eval_episodes,
             max_episode_steps=cfg.evaluation.eval_max_steps,
-            threads=thread_budget(cfg.threads, update_gflop=update_gflop(cfg)).collector,
+            threads=threads_of(cfg).collector,
             on_nan=cfg.on_nan,
             log_dir=None,
             stochastic=stochastic,
