@@ -444,6 +444,15 @@ def test_more_collectors_than_cores_take_turns_on_all_but_the_learners(affinity)
     assert cores.collectors == ({7}, {3}, {7}, {3}, {7})
 
 
+@pytest.mark.parametrize(("threads", "learner"), [(1, {0, 1}), (2, {0, 1}), (3, {0, 1, 4, 5}), (4, {0, 1, 4, 5})])
+def test_a_learner_with_more_threads_than_cores_of_its_own_keeps_to_none(affinity, threads, learner):
+    affinity(0, 1, 4, 5)
+    cores = spread_cores(2, threads)
+
+    assert cores.learner == learner
+    assert cores.collectors == ({5}, {4})
+
+
 def test_there_is_nothing_to_spread_on_one_core_or_without_affinity(affinity, monkeypatch):
     affinity(3)
     assert spread_cores(2) is None

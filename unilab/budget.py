@@ -72,18 +72,20 @@ class Cores:
     collectors: tuple[frozenset[int], ...]
 
 
-def spread_cores(collectors: int) -> Cores | None:
+def spread_cores(collectors: int, learner_threads: int = 1) -> Cores | None:
     """A core for each collector, from the last one down, the others for the learner.
 
-    Where there are not more cores than collectors, the learner has the first and they share the others. None where
-    the system has no affinity, or there is only one core.
+    Where there are not more cores than collectors, the learner has the first and they share the others. A learner with
+    more threads than that leaves it may use all cores: threads that share one wait for one another at each barrier.
+    None where the system has no affinity, or there is only one core.
     """
     if not hasattr(os, "sched_getaffinity") or len(cores := sorted(os.sched_getaffinity(0))) < 2:
         return None
     theirs = cores[::-1][: min(collectors, len(cores) - 1)]
+    others = frozenset(cores) - frozenset(theirs)
     return Cores(
         all=frozenset(cores),
-        learner=frozenset(cores) - frozenset(theirs),
+        learner=others if learner_threads <= len(others) else frozenset(cores),
         collectors=tuple(frozenset({theirs[i % len(theirs)]}) for i in range(collectors)),
     )
 

@@ -73,7 +73,7 @@ class TrainConfig:
     """Threads of the whole run: one for each collector, the rest for the learner. auto: as many as there are cores; a
     learner with much to do for each env step has all of them."""
     affinity: Literal["none", "spread"] = "none"
-    """spread: each collector keeps to a core of its own, the learner to the others, as far as there are any."""
+    """spread: each collector keeps to a core of its own, the learner to the others where these do for its threads."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Updates as one compiled graph: auto where the run is long enough to win back the 20 to 45 s of compiling once."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"

@@ -131,7 +131,7 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
     check_service(cfg.track)
     device = pick_device(cfg.device)
     threads = threads_of(cfg)
-    cores = spread_cores(cfg.pacing.num_collectors) if cfg.affinity == "spread" else None
+    cores = spread_cores(cfg.pacing.num_collectors, threads.learner) if cfg.affinity == "spread" else None
     compute = pick_compute(cfg, device, resume.state.get("compute", _AS_BEFORE) if resume else None)
     warnings = warnings_of(machine_findings(cfg, threads, device))
     spec = look_at_env(cfg, deadline)
