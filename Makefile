@@ -10,7 +10,7 @@ ARGS ?=
 BENCHMARKS := wake weights pack priorities projection trace settings update overlap envs
 QUICK := scaling
 
-.PHONY: train test test-slow test-gpu test-root check format bench bench-peers clean
+.PHONY: train test test-slow test-gpu test-root check format bench bench-collectors bench-peers clean
 
 train: $(READY)
 	$(BIN)/python scripts/train.py --algo sac $(ARGS)
@@ -45,6 +45,12 @@ bench: $(READY)
 		OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_$$name.py || failed=1; \
 	done; for name in $(QUICK); do \
 		OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_$$name.py --quick || failed=1; \
+	done; exit $$failed
+
+# Whole runs with one to four collectors, and then 1 to 128 in simulated time, calibrated by those runs.
+bench-collectors: $(READY)
+	@failed=0; for name in bench simulate; do \
+		OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$${name}_collectors.py || failed=1; \
 	done; exit $$failed
 
 # Hours: Stable-Baselines3 and SBX beside unilab, each on the whole machine in turn. A run that is there is not made again.

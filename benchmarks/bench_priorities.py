@@ -66,7 +66,7 @@ def cases(ring: Ring, priorities: Priorities, batch: int) -> dict[str, Callable[
         priorities.add(cells, serials)
 
     return {
-        "uniform": lambda: pack(ring, sampler, out, tick=next(ticks), low=0, high=ring.capacity),
+        "uniform": lambda: pack([ring], sampler, out, tick=next(ticks), domain=[(0, ring.capacity)]),
         "by priority": by_priority,
         "errors back": lambda: priorities.update(*next(drawn)),
         "dropped and added": chunk_in,

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+# Benchmarks are programs beside their own modules, not a package.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 # With more, small sums wait for preempted threads as soon as anything else runs.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -7,7 +7,15 @@ import sys
 import pytest
 
 from unilab import budget
-from unilab.budget import ThreadBudget, check_memory, format_bytes, thread_budget, usable_cores
+from unilab.budget import (
+    ThreadBudget,
+    check_memory,
+    format_bytes,
+    keeping_to,
+    spread_cores,
+    thread_budget,
+    usable_cores,
+)
 from unilab.errors import ConfigError, ResourceError
 
 MIB = 2**20
@@ -431,6 +439,65 @@ def test_barriers_spin_for_a_short_time_unless_the_user_says_how_to_wait():
     assert spins() == ["1000", "False"]
     assert spins(GOMP_SPINCOUNT="7") == ["7", "False"]
     assert spins(OMP_WAIT_POLICY="active") == ["None", "False"]
+
+
+@pytest.mark.parametrize(
+    ("threads", "collectors", "learner"), [("auto", 2, 4), ("auto", 5, 1), ("auto", 9, 1), (3, 2, 1), (16, 4, 12)]
+)
+def test_each_of_several_collectors_has_a_thread_and_the_learner_at_least_one(
+    cgroup, cores, threads, collectors, learner
+):
+    cores(6)
+
+    budget = thread_budget(threads, update_gflop=100.0, collectors=collectors)
+    assert budget == ThreadBudget(learner=learner, collector=1)
+
+
+@pytest.fixture
+def affinity(monkeypatch):
+    """This process may run on these cores."""
+    return lambda *cores: monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(cores), raising=False)
+
+
+def test_each_collector_has_a_core_of_its_own_and_the_learner_the_others(affinity):
+    affinity(0, 1, 4, 5)
+    cores = spread_cores(2)
+
+    assert cores.all == {0, 1, 4, 5}
+    assert cores.learner == {0, 1}
+    assert cores.collectors == ({5}, {4})
+
+
+def test_more_collectors_than_cores_take_turns_on_all_but_the_learners(affinity):
+    affinity(2, 3, 7)
+    cores = spread_cores(5)
+
+    assert cores.learner == {2}
+    assert cores.collectors == ({7}, {3}, {7}, {3}, {7})
+
+
+def test_there_is_nothing_to_spread_on_one_core_or_without_affinity(affinity, monkeypatch):
+    affinity(3)
+    assert spread_cores(2) is None
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert spread_cores(2) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinity")
+def test_a_block_keeps_to_its_cores_and_gives_them_back_also_after_an_error():
+    before = os.sched_getaffinity(0)
+    one, seen = frozenset({max(before)}), []
+
+    def fail():
+        seen.append(os.sched_getaffinity(0))
+        raise KeyError
+
+    with pytest.raises(KeyError), keeping_to(one):
+        fail()
+    assert seen == [one]
+    assert os.sched_getaffinity(0) == before
+    with keeping_to(None):
+        assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.parametrize("threads", [0, -2])

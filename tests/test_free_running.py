@@ -110,13 +110,15 @@ def test_collectors_of_one_speed_take_turns():
     assert abs(seen.chunks[0] - seen.chunks[1]) <= 1
 
 
+@pytest.mark.parametrize("interval", [1, 3])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_lag_at_arrival_keeps_to_the_formula(name):
+def test_the_lag_at_arrival_keeps_to_the_formula(name, interval):
     for seed, schedule in enumerate(schedules()):
-        seen = run(schedule, name, seed=seed)
-        for _, at_arrival, others in seen.lags:
+        seen = run(schedule, name, seed=seed, interval=interval)
+        for at_launch, at_arrival, others in seen.lags:
             owed = schedule.debt_ticks  # ticks that wait for no chunk
-            assert at_arrival <= schedule.ahead - 1 + others + 1 + owed
+            assert at_launch <= interval
+            assert at_arrival <= schedule.ahead - 1 + others + interval + owed
 
 
 @pytest.mark.parametrize("name", NAMES)

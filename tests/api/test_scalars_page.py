@@ -13,8 +13,8 @@ from unilab import SAC, TD3, FastTD3
 PAGE = (Path(__file__).parents[2] / "docs/scalars.md").read_text()
 ROWS = re.findall(r"^\| `([a-z]+/[\w<>]+)` \|([^|]*)\|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE)
 TABLE = {name for name, *_ in ROWS}
-RARE = {"rollout/skipped_steps"}
-"""Written where something goes wrong only."""
+RARE = {"rollout/skipped_steps", "lag/dropped_steps", "lag/rejected_priorities"}
+"""Written only once there are some: where something goes wrong, or comes too late."""
 
 
 def written(run_dir):
@@ -41,6 +41,16 @@ def runs(tmp_path_factory):
         small(folder / "td3", model=TD3, serial=False, norm_reward=True),  # what only two processes have
         small(folder / "fasttd3", model=FastTD3),
         small(folder / "native", "Reacher-v5", num_envs=2),
+        small(
+            folder / "free",
+            model=SAC,
+            serial=False,
+            pacing="free",
+            num_collectors=2,
+            num_envs=2,
+            max_policy_lag=1,
+            sampler="per",
+        ),
     ]
     return [model.learn(200) for model in made]
 

@@ -141,6 +141,14 @@ def test_a_process_per_env_needs_more_descriptors(monkeypatch):
     assert descriptors_needed(config(env={"num_envs": 100, "vec": "async"}), cuda=False) > 300
 
 
+def test_each_further_collector_needs_descriptors_of_the_learner(monkeypatch):
+    monkeypatch.setattr(descriptors.os, "listdir", lambda path: ["0", "1", "2"])
+    needed = [descriptors_needed(config(pacing={"num_collectors": n}), cuda=False) for n in (2, 3, 128)]
+
+    assert needed[1] - needed[0] == 9
+    assert needed[2] - needed[0] == 126 * 9
+
+
 # ------------------------------------------------------------ threads
 
 

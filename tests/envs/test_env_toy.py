@@ -110,9 +110,46 @@ def test_a_step_takes_at_least_the_given_time(busy):
     assert time.perf_counter() - started >= 5e-3
 
 
+def slept(monkeypatch, seed, steps=2_000):
+    """Seconds that each step sleeps; nobody waits for them."""
+    seconds, now = [], [0.0]
+
+    def sleep(s):
+        seconds.append(s)
+        now[0] += s
+
+    monkeypatch.setattr("unilab.envs.toy.time.sleep", sleep)
+    monkeypatch.setattr("unilab.envs.toy.time.perf_counter", lambda: now[0])
+    cfg = EnvConfig(env="unilab/Toy-v0", num_envs=2, env_kwargs={"step_ms": 5.0, "jitter": True})
+    env = make_env(cfg, seed=seed)
+    env.reset()
+    for _ in range(steps):
+        env.step(zeros(env))
+    return np.array(seconds)
+
+
+def test_with_jitter_steps_take_exponentially_distributed_times(monkeypatch):
+    seconds = slept(monkeypatch, seed=0)
+
+    # Mean and standard deviation are both 5 ms; of 2,000 draws within 10 % (four standard errors), the tail beyond
+    # three means is exp(-3) = 5 %.
+    assert seconds.mean() == pytest.approx(5e-3, rel=0.1)
+    assert seconds.std() == pytest.approx(5e-3, rel=0.1)
+    assert 0.03 < (seconds > 15e-3).mean() < 0.07
+
+
+def test_the_times_of_a_seed_repeat_and_those_of_another_differ(monkeypatch):
+    first = slept(monkeypatch, seed=0, steps=50)
+
+    np.testing.assert_array_equal(first, slept(monkeypatch, seed=0, steps=50))
+    assert not np.isin(slept(monkeypatch, seed=1, steps=50), first).any()
+
+
 @pytest.mark.parametrize(
     ("kwargs", "words"),
     [
+        ({"jitter": True}, "jitter=True has no effect without step_ms"),
+        ({"jitter": 1, "step_ms": 1.0}, "jitter=1 must be of type bool"),
         ({"episode_lenght": 3}, "unknown env_kwargs key 'episode_lenght'; did you mean 'episode_length'"),
         ({"episode_length": 0}, "episode_length=0 must be at least 1"),
         ({"episode_length": "7"}, "episode_length='7' must be of type int"),

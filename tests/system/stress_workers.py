@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from unilab.envs.base import EnvStep
-from unilab.pacing import LockstepCollector, Schedule
+from unilab.pacing import ChunkSource, FreeCollector, LockstepCollector, Schedule
 from unilab.replay import Ring
 from unilab.shm import Bell, Counters, Waiter
 from unilab.weights import FlatState, WeightBlock, WeightReader, WeightWriter
 from unilab.workers.child import Link
 
 TENSORS, VALUES = 31, 300_000
+RINGS = 4
 
 
 def policy_like() -> nn.Module:
@@ -77,11 +78,22 @@ def append_checksummed(
 ) -> None:
     """Run granted chunks of rows that follow ``row_values``."""
     waiter = Waiter(bell, lambda: bool(counters["stop"]), [link.parent()])
-    source = LockstepCollector(schedule, counters, waiter, [listener])
-    n, number = schedule.num_envs, 0
+    append_chunks(LockstepCollector(schedule, counters, waiter, [listener]), ring, schedule.num_envs, rings=1)
+
+
+def append_freely(link: Link, ring: Ring, share: Schedule, counters: Counters, bell: Bell, listener: Bell) -> None:
+    """The same free-running, beside other rings: a row says its ring too."""
+    waiter = Waiter(bell, lambda: bool(counters["stop"]), [link.parent()])
+    source = FreeCollector(share, counters, waiter, [listener], latest=lambda: 0)
+    append_chunks(source, ring, share.num_envs, rings=RINGS)
+
+
+def append_chunks(source: ChunkSource, ring: Ring, n: int, rings: int) -> None:
+    """Chunk after chunk: row r of ring i of several holds ``row_values`` of r rings + i."""
+    number = 0
     while (chunk := source.next_chunk()) is not None:
         for _ in range(chunk.rounds):
-            obs = row_values(np.arange(number, number + n), ring.layout.obs_dim)
+            obs = row_values(np.arange(number, number + n) * rings + ring.index, ring.layout.obs_dim)
             step = EnvStep(
                 obs={"obs": obs},
                 reward=obs[:, -1],

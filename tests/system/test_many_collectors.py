@@ -273,25 +273,34 @@ def test_one_dead_collector_of_several_ends_the_run_by_its_name(start: Start) ->
     assert program.left_over() == []
 
 
+@pytest.mark.parametrize(
+    ("collectors", "kills", "step_ms", "total"),
+    [(3, 5, 1, 30_000), pytest.param(4, 20, 15, 72_000, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("pacing", ["lockstep", "free"])
-def test_random_kills_of_random_collectors_cost_no_step_and_no_update(start: Start, pacing: str) -> None:
-    kills, rng = 5, random.Random(pacing)
+def test_random_kills_of_random_collectors_cost_no_step_and_no_update(
+    start: Start, pacing: str, collectors: int, kills: int, step_ms: int, total: int
+) -> None:
+    rng, prefill = random.Random(pacing), 30 * collectors
     program = start(
-        "--env", "unilab/Toy-v0", "--env-kwargs", "step_ms=1", "--num-envs", "6", "--num-collectors", "3",
-        "--pacing", pacing, "--learning-starts", "90", "--eval-episodes", "0", "--total-steps", "30000", "--utd", "0.1",
-        "--max-restarts", str(kills), *SMALL,
+        "--env", "unilab/Toy-v0", "--env-kwargs", f"step_ms={step_ms}", "--num-envs", str(2 * collectors),
+        "--num-collectors", str(collectors), "--pacing", pacing, "--learning-starts", str(prefill),
+        "--eval-episodes", "0", "--total-steps", str(total), "--utd", "0.1", "--max-restarts", str(kills), *SMALL,
     )  # fmt: skip
-    program.until(lambda: "env_steps=90 of=90" in program.text and len(program.collectors()) == 3, "training")
+    trained = f"env_steps={prefill} of={prefill}"
+    program.until(lambda: trained in program.text and len(program.collectors()) == collectors, "training")
     for number in range(1, kills + 1):
         victim = rng.choice(program.collectors())
         os.kill(victim, signal.SIGKILL)
         program.until(lambda n=number: f"collector restart {n} of {kills}" in program.text, f"restart {number}")
-        program.until(lambda v=victim: len(program.collectors()) == 3 and v not in program.collectors(), "a new one")
+        program.until(
+            lambda v=victim: len(program.collectors()) == collectors and v not in program.collectors(), "a new one"
+        )
 
-    assert program.end(120) == 0, program.text
+    assert program.end(600) == 0, program.text
     summary = program.summary
     assert (summary["status"], summary["restarts"]) == ("completed", kills)
-    assert (summary["env_steps"], summary["updates"]) == (30_000, (30_000 - 90) // 10)
+    assert (summary["env_steps"], summary["updates"]) == (total, (total - prefill) // 10)
     assert program.left_over() == []
 
 

@@ -12,9 +12,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stress_workers import append_checksummed, policy_like, read_constants, row_values, write_constants
-from unilab.pacing import COUNTERS, Line, Lockstep, Schedule
+from stress_workers import (
+    RINGS,
+    append_checksummed,
+    append_freely,
+    policy_like,
+    read_constants,
+    row_values,
+    write_constants,
+)
+from unilab.pacing import COUNTERS, IDLE, FreeRunning, Line, Lockstep, Schedule
 from unilab.replay import Ring, RowLayout, UniformSampler, pack
+from unilab.replay.pack import draw
+from unilab.replay.ring import open_rings
 from unilab.seeding import stream
 from unilab.shm import Bell, Counters, Waiter
 from unilab.weights import FlatState, Manifest, WeightBlock, WeightReader
@@ -141,3 +151,49 @@ def test_a_packer_beside_a_writing_collector_never_packs_a_wrong_row(stack: Exit
 
     assert tick > 200
     assert high > 20 * ring.capacity
+
+
+def test_a_packer_beside_four_free_running_collectors_and_full_rings_never_packs_a_wrong_row(stack: ExitStack) -> None:
+    layout = RowLayout(obs_dim=40, action_dim=1)
+    schedule = Schedule(
+        num_envs=4 * RINGS, steps_per_tick=4, learning_starts=1_000, total_steps=10**9, utd=Fraction(1),
+        capacity=640,  # the least that is allowed, and less than the prefill: every permit overwrites old rows
+        num_collectors=RINGS, ahead=2 * RINGS,
+    )  # fmt: skip
+    shares, mine = schedule.shares, Bell()
+    rings = open_rings([share.capacity for share in shares], layout)
+    stack.callback(rings[0].free)
+    lines, peers = [], []
+    for ring, share in zip(rings, shares, strict=True):
+        counters, bell, name = Counters(COUNTERS), Bell(), f"collector-{ring.index}"
+        counters["granted"] = counters["finished"] = -1
+        counters["acting"] = IDLE
+        worker = Worker(name, append_freely, (ring, share, counters, bell, mine), threads=1, bell=mine)
+        stack.callback(worker.stop, 2.0)
+        lines.append(Line(counters, bell, 30.0, name))
+        peers += worker.peers()
+    waiter, sampler = Waiter(mine, peers=peers), UniformSampler(stream(0, "sample"))
+    pacer, out = FreeRunning(schedule, lines), np.empty((256, layout.width), np.float32)
+    pacer.grant(0)
+    pacer.wait_finished(0, waiter)
+    pacer.grant(1)
+
+    tick, end = 0, time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        tick += 1
+        pacer.wait_finished(tick, waiter)
+        both = zip(shares, pacer.reach(tick), pacer.counted(tick), strict=True)
+        domain = [(share.oldest(reach - 1), share.watermark(chunk)) for share, reach, chunk in both]
+        pacer.grant(tick)  # the last permits before the batch is taken
+        owners, numbers = draw(sampler, tick, domain, len(out))
+        expected = row_values(numbers * RINGS + owners, layout.obs_dim)
+        for _ in range(4):
+            pack(rings, sampler, out, tick=tick, domain=domain)
+            np.testing.assert_array_equal(out[:, layout.columns["obs"]], expected)
+            np.testing.assert_array_equal(out[:, layout.columns["next_obs"]], expected)
+    for line in lines:
+        line.counters["stop"] = 1
+        line.bell.ring()
+
+    assert tick > 200
+    assert all(ring.cursor > 5 * ring.capacity for ring in rings)

@@ -21,6 +21,11 @@ class File:
             raise FULL
         self.disk["rows"].append(env_steps)
 
+    def write_histograms(self, env_steps, histograms):
+        if self.disk["full"]:
+            raise FULL
+        self.disk["histograms"].append((env_steps, histograms))
+
     def close(self):
         if self.disk["full"]:
             raise FULL
@@ -28,7 +33,7 @@ class File:
 
 @pytest.fixture
 def disk():
-    return {"full": False, "starts": [], "rows": []}
+    return {"full": False, "starts": [], "rows": [], "histograms": []}
 
 
 @pytest.fixture
@@ -72,6 +77,29 @@ def test_a_file_that_failed_is_not_tried_with_every_row(writer, disk, clock):
     clock[0] = 2.0
     writer.write(30, {"a": 1.0})
     assert disk["rows"] == [30]
+
+
+def test_histograms_are_lost_and_found_again_like_scalars(writer, disk, notes, clock):
+    for env_steps, full in ((10, False), (20, True), (30, True), (40, False)):
+        disk["full"], clock[0] = full, float(env_steps)
+        writer.write_histograms(env_steps, {"lag": {env_steps: 1}})
+
+    assert disk["histograms"] == [(10, {"lag": {10: 1}}), (40, {"lag": {40: 1}})]
+    assert disk["starts"] == [7, 10]
+    assert len(notes) == 2
+    assert writer.lost is None
+
+
+def test_a_histogram_that_fails_behind_its_scalars_costs_no_later_row(writer, disk, clock):
+    writer.write(10, {"a": 1.0})
+    disk["full"] = True
+    writer.write_histograms(10, {"lag": {1: 1}})
+    disk["full"], clock[0] = False, 5.0
+    writer.write(20, {"a": 1.0})
+    writer.write_histograms(20, {"lag": {2: 1}})
+
+    assert (disk["rows"], disk["histograms"]) == ([10, 20], [(20, {"lag": {2: 1}})])
+    assert disk["starts"] == [7, 10]
 
 
 def test_what_is_lost_at_the_end_stays_known(writer, disk):

@@ -7,6 +7,7 @@ import sys
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.util import tensor_util
 
 from unilab.telemetry.tensorboard import TensorBoardWriter
 
@@ -115,6 +116,73 @@ def test_a_scalar_takes_at_most_42_bytes(tmp_path):
 
     (file,) = tmp_path.iterdir()
     assert file.stat().st_size / 4000 < 42
+
+
+def histograms(run_dir):
+    """{tag: [(step, value), ...]} as TensorBoard's accumulator has them."""
+    accumulator = EventAccumulator(str(run_dir), size_guidance={"histograms": 0})
+    accumulator.Reload()
+    return {
+        tag: [(e.step, e.histogram_value) for e in accumulator.Histograms(tag)]
+        for tag in accumulator.Tags()["histograms"]
+    }
+
+
+def test_histograms_come_back_with_counts_ends_and_sums(tmp_path):
+    writer = TensorBoardWriter(tmp_path)
+    writer.write_histograms(100, {"lag/a": {0: 3, 2: 1, 5: 4}, "lag/b": {7: 2}})
+    writer.write(100, {"x": 1.0})
+    writer.write_histograms(200, {"lag/a": {-1: 1}})
+    writer.close()
+    found = histograms(tmp_path)
+
+    (first, a), (second, later) = found["lag/a"]
+    assert (first, second) == (100, 200)
+    assert (a.num, a.min, a.max, a.sum, a.sum_squares) == (8, 0, 5, 22, 104)
+    assert list(a.bucket) == [3, 0, 1, 0, 0, 4]
+    assert list(a.bucket_limit) == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5]
+    ((_, b),) = found["lag/b"]
+    assert (b.num, b.min, b.max, b.sum, list(b.bucket)) == (2, 7, 7, 14, [2])
+    assert (later.num, later.min, later.max) == (1, -1, -1)
+    assert accumulate(tmp_path) == {"x": [(100, 1.0)]}
+
+
+@pytest.mark.parametrize("high", [99, 100, 101, 100_000])
+def test_many_values_share_buckets_and_none_is_lost(tmp_path, high):
+    counts = {value: 1 + value % 3 for value in range(0, high + 1, max(1, high // 500))} | {high: 7}
+    writer = TensorBoardWriter(tmp_path)
+    writer.write_histograms(1, {"a": counts})
+    writer.close()
+    (((_, found),),) = histograms(tmp_path).values()
+
+    assert found.num == sum(found.bucket) == sum(counts.values())
+    assert (found.min, found.max, found.sum) == (0, high, sum(v * n for v, n in counts.items()))
+    assert len(found.bucket) <= 101
+    edges = [-0.5, *found.bucket_limit]
+    for low, upper, count in zip(edges, found.bucket_limit, found.bucket, strict=False):
+        assert count == sum(n for value, n in counts.items() if low < value < upper)
+
+
+def test_the_dashboard_sees_all_of_a_histogram(tmp_path):
+    """The loader of the web page turns it into rows of left edge, right edge and count."""
+    writer = TensorBoardWriter(tmp_path)
+    writer.write_histograms(3, {"a": {0: 3, 2: 1, 5: 4}})
+    writer.close()
+    (file,) = tmp_path.iterdir()
+    tensors = [value.tensor for event in EventFileLoader(str(file)).Load() for value in event.summary.value]
+
+    rows = tensor_util.make_ndarray(tensors[0])
+    assert rows[:, 2].sum() == 8
+    assert (rows[0, 0], rows[-1, 1]) == (0, 5)
+
+
+def test_a_histogram_is_written_once_a_step_and_never_goes_back(tmp_path):
+    writer = TensorBoardWriter(tmp_path)
+    for step in (100, 100, 50, 101):
+        writer.write_histograms(step, {"a": {step: 1}})
+    writer.close()
+
+    assert [(step, value.max) for step, value in histograms(tmp_path)["a"]] == [(100, 100), (101, 101)]
 
 
 def test_a_closed_writer_refuses(tmp_path):

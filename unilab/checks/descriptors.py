@@ -10,6 +10,8 @@ from unilab.config import TrainConfig
 
 _LEARNER = 28
 """What a learner opens beyond what is open when it starts: shared memory, bells, pipes, event files (26 counted)."""
+_FURTHER_COLLECTOR = 9
+"""What a learner opens for each collector beside the first (8 to 9 counted)."""
 _CUDA = 40
 _COLLECTOR = 32
 """A collector or evaluator, all that spawn hands over included (22 counted, 31 with env processes)."""
@@ -26,7 +28,8 @@ def descriptors_needed(cfg: TrainConfig, *, cuda: bool) -> int:
         cfg: of the run.
         cuda: the learner is on a GPU, whose driver opens its own.
     """
-    learner = len(os.listdir("/dev/fd")) + _LEARNER + (_CUDA if cuda else 0)
+    further = _FURTHER_COLLECTOR * (cfg.pacing.num_collectors - 1)
+    learner = len(os.listdir("/dev/fd")) + _LEARNER + further + (_CUDA if cuda else 0)
     env_processes = max(cfg.env.num_envs, min(10, cfg.evaluation.eval_episodes)) if cfg.env.vec == "async" else 0
     return max(learner, _COLLECTOR + _PER_ENV_PROCESS * env_processes)
 

@@ -63,6 +63,9 @@ class ToyConfig:
     busy: bool = False
     """Spend ``step_ms`` computing instead of sleeping."""
 
+    jitter: bool = False
+    """Each step takes a time of its own, exponentially distributed with mean ``step_ms``, by the first env's seed."""
+
     raise_at: int = 0
     """Raise a ValueError in this step, counted from 1; 0: never."""
 
@@ -86,6 +89,8 @@ class ToyConfig:
         for name, value, known in (("ends", self.ends, _ENDS), ("bad_in", self.bad_in, ("obs", "reward"))):
             if value not in known:
                 raise EnvError(f"toy env: {name}={value!r} must be one of {', '.join(known)}")
+        if self.jitter and not self.step_ms:
+            raise EnvError("toy env: jitter=True has no effect without step_ms")
 
 
 def probe(cfg: EnvConfig) -> EnvSpec:
@@ -104,15 +109,16 @@ def probe(cfg: EnvConfig) -> EnvSpec:
 
 
 def make(cfg: EnvConfig, *, seeds: Sequence[int], first_index: int, spec: EnvSpec | None, host: Host) -> ToyEnv:
-    """See ``registry.make_env``; nothing is random, so the seeds change nothing."""
-    return ToyEnv(_toy_config(cfg), len(seeds), first_index, spec or probe(cfg))
+    """See ``registry.make_env``; no value is random: the seeds decide how long steps take, with ``jitter``."""
+    return ToyEnv(_toy_config(cfg), seeds, first_index, spec or probe(cfg))
 
 
 class ToyEnv:
     """``BatchEnv`` whose rows can be checked by arithmetic; picklable, and its state can be saved."""
 
-    def __init__(self, cfg: ToyConfig, num_envs: int, first_index: int, spec: EnvSpec) -> None:
-        self.num_envs = num_envs
+    def __init__(self, cfg: ToyConfig, seeds: Sequence[int], first_index: int, spec: EnvSpec) -> None:
+        self.num_envs = num_envs = len(seeds)
+        self._seed = seeds[0]
         self.spec = spec
         self._cfg = cfg
         self._index = first_index + np.arange(num_envs, dtype=np.int64)
@@ -204,11 +210,19 @@ class ToyEnv:
     def _spend_time(self) -> None:
         if not self._cfg.step_ms:
             return
-        deadline = time.perf_counter() + self._cfg.step_ms / 1e3
+        seconds = self._step_s()
+        deadline = time.perf_counter() + seconds
         if not self._cfg.busy:
-            time.sleep(self._cfg.step_ms / 1e3)
+            time.sleep(seconds)
         while time.perf_counter() < deadline:
             pass
+
+    def _step_s(self) -> float:
+        """Of this step; keyed by its number, so that a saved state need not hold a generator."""
+        mean_s = self._cfg.step_ms / 1e3
+        if not self._cfg.jitter:
+            return mean_s
+        return float(np.random.default_rng([self._seed, int(self._steps)]).exponential(mean_s))
 
 
 def _toy_config(cfg: EnvConfig) -> ToyConfig:

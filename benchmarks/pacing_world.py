@@ -1,7 +1,8 @@
-"""Learner and collectors as events in simulated time: the real schedule, counters and pacer, made-up durations.
+"""Learner and collectors as events in simulated time: the real schedule, counters and pacers, made-up durations.
 
 No thread, no process and no clock: whoever is due next does what it does to the counters, so every interleaving that
-durations can bring about can be looked at step by step.
+durations can bring about can be looked at step by step (tests/test_free_running.py), and runs on machines that nobody
+has can be timed (simulate_collectors.py). No run uses it, so it is not in the package.
 """
 
 from __future__ import annotations
@@ -11,7 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
-from unilab.pacing import COUNTERS, IDLE, FreeCollector, FreeRunning, Line, Schedule
+from unilab.pacing import (
+    COUNTERS,
+    IDLE,
+    NEWEST,
+    FreeCollector,
+    FreeRunning,
+    Line,
+    Lockstep,
+    LockstepCollector,
+    Schedule,
+)
 from unilab.shm import Counters
 
 
@@ -32,6 +43,7 @@ class Impatient:
     bell = NoBell()
 
     def wait(self, condition: Callable[[], bool], what: str, deadline_s: float | None = None) -> None:
+        """See ``Waiter``; raises where that would sleep."""
         if not condition():
             raise NoWait(what)
 
@@ -55,10 +67,11 @@ class World:
     """One run.
 
     Args:
-        schedule: with ``ahead``.
+        schedule: of the run; lockstep or free-running, as it says.
         collect_s: simulated duration of a chunk, by collector.
         learn_s: simulated duration of a tick.
-        lag: ``wait_for_lag`` of the pacer.
+        wake_s: from a ring to the moment at which whoever slept goes on.
+        lag: ``wait_for_lag`` of the pacer; free-running.
         interval: ticks from one publication to the next.
         taking: called when a batch has what it counts, before anything more is granted.
     """
@@ -69,6 +82,7 @@ class World:
         collect_s: Callable[[int], float],
         learn_s: Callable[[], float],
         *,
+        wake_s: float = 0.0,
         lag: int | None = None,
         interval: int = 1,
         taking: Callable[[World, int], None] = lambda world, tick: None,
@@ -76,26 +90,27 @@ class World:
         self.schedule = schedule
         self._taking = taking
         self._collect_s, self._learn_s, self._interval = collect_s, learn_s, interval
+        self._wake_s, self._slept = wake_s, False
         n = schedule.num_collectors
         self.counters = [Counters(COUNTERS) for _ in range(n)]
         for counters in self.counters:
             counters["granted"] = counters["finished"] = -1
             counters["acting"] = IDLE
-        self.pacer = FreeRunning(
-            schedule,
-            [Line(counters, NoBell(), 60.0, f"collector-{i}") for i, counters in enumerate(self.counters)],
-            wait_for_lag=lag,
-        )
+        lines = [Line(counters, NoBell(), 60.0, f"collector-{i}") for i, counters in enumerate(self.counters)]
+        free = schedule.ahead is not None
+        self.pacer = FreeRunning(schedule, lines, wait_for_lag=lag) if free else Lockstep(schedule, lines)
         self.seen = Seen(chunks=[0] * n)
         self.now = 0.0
         self._order = count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._waiting: Callable[[], None] | None = None  # what the learner tries again after each event
-        self._sources = [
-            FreeCollector(share, counters, Impatient(), [], latest=lambda: self.seen.published)
-            for share, counters in zip(schedule.shares, self.counters, strict=True)
-        ]
+        self._sources = [self._source(*own) for own in zip(schedule.shares, self.counters, strict=True)]
         self._idle = set(range(n))
+
+    def _source(self, share: Schedule, counters: Counters) -> LockstepCollector:
+        if share.ahead is None:
+            return LockstepCollector(share, counters, Impatient(), [])
+        return FreeCollector(share, counters, Impatient(), [], latest=lambda: self.seen.published)
 
     def run(self, look: Callable[[World], None] = lambda world: None) -> Seen:
         """To the end; ``look`` is called after every event."""
@@ -127,7 +142,7 @@ class World:
             try:
                 attempt()
             except NoWait:
-                self._waiting = attempt
+                self._waiting, self._slept = attempt, True
                 return
 
     # ------------------------------------------------------------ the learner
@@ -136,11 +151,18 @@ class World:
         self.pacer.wait_finished(0, Impatient())
         self.pacer.grant(1)
         self._wake_all()
-        self._waiting = self._take
+        self._waiting = self._await_batch
+
+    def _await_batch(self) -> None:
+        self.pacer.wait_finished(self.seen.ticks + 1, Impatient())
+        slept, self._slept = self._slept, False
+        if slept and self._wake_s:
+            self._after(self._wake_s, self._take)
+        else:
+            self._take()
 
     def _take(self) -> None:
         tick = self.seen.ticks + 1
-        self.pacer.wait_finished(tick, Impatient())
         self._taking(self, tick)
         self.seen.ticks = tick
         if tick < self.schedule.total_ticks:
@@ -159,15 +181,15 @@ class World:
             seen.published = seen.ticks
         self.pacer.published(seen.ticks)
         seen.version = seen.ticks
-        self._waiting = self._take if seen.ticks < self.schedule.total_ticks else None
+        self._waiting = self._await_batch if seen.ticks < self.schedule.total_ticks else None
 
     # ------------------------------------------------------------ the collectors
 
     def _wake_all(self) -> None:
         for i in sorted(self._idle):
-            self._next_chunk(i)
+            self._next_chunk(i, self._wake_s)
 
-    def _next_chunk(self, i: int) -> None:
+    def _next_chunk(self, i: int, late_s: float = 0.0) -> None:
         self._idle.add(i)
         try:
             chunk = self._sources[i].next_chunk()
@@ -176,8 +198,9 @@ class World:
         assert chunk is not None
         self._idle.discard(i)
         seen = self.seen
-        seen.launched[i] = seen.published, seen.version - seen.published, sum(seen.chunks) - seen.chunks[i]
-        self._after(self._collect_s(i), lambda: self._finished(i, chunk))
+        version = seen.published if chunk.version in (NEWEST, None) else chunk.version
+        seen.launched[i] = version, seen.version - version, sum(seen.chunks) - seen.chunks[i]
+        self._after(late_s + self._collect_s(i), lambda: self._finished(i, chunk))
 
     def _finished(self, i: int, chunk: object) -> None:
         seen = self.seen

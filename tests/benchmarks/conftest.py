@@ -1,6 +1,0 @@
-"""Benchmarks are programs beside their own modules, not a package: their folder goes on the path."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
