@@ -1,8 +1,8 @@
 """Learner and collectors as events in simulated time: the real schedule, counters and pacers, made-up durations.
 
 No thread, no process and no clock: whoever is due next does what it does to the counters, so every interleaving that
-durations can bring about can be looked at step by step (tests/test_free_running.py), and runs on machines that nobody
-has can be timed (simulate_collectors.py). No run uses it, so it is not in the package.
+durations can bring about can be looked at step by step (tests/pacing/test_free_running.py), and runs on machines that
+nobody has can be timed (simulate_collectors.py). No run uses it, so it is not in the package.
 """
 
 from __future__ import annotations

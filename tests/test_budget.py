@@ -410,6 +410,38 @@ def test_the_collector_has_one_thread_and_the_learner_what_it_can_use_of_the_res
 
 
 @pytest.mark.parametrize(
+    ("threads", "collectors", "updates_per_step", "learner"),
+    [
+        ("auto", 1, 0.03, 5),  # 0.15 GFLOP for each env step: a core for each
+        ("auto", 1, 0.04, 6),  # 0.2: collectors sleep most of the time
+        ("auto", 3, 0.03, 3),
+        ("auto", 3, 0.04, 6),
+        (6, 3, 1.0, 3),  # what was asked for is what there is
+        ("auto", 9, 0.01, 1),
+    ],
+)
+def test_a_learner_with_much_to_do_for_each_env_step_has_the_collectors_cores_too(
+    cgroup, cores, threads, collectors, updates_per_step, learner
+):
+    cores(6)
+    found = thread_budget(threads, update_gflop=5.0, updates_per_step=updates_per_step, collectors=collectors)
+
+    assert found == ThreadBudget(learner=learner, collector=1)
+
+
+def test_barriers_spin_for_a_short_time_unless_the_user_says_how_to_wait():
+    def spins(**environment):
+        code = "import unilab, os; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in __import__('sys').modules)"
+        bare = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+        run = subprocess.run([sys.executable, "-c", code], env=bare | environment, capture_output=True, text=True)
+        return run.stdout.split()
+
+    assert spins() == ["1000", "False"]
+    assert spins(GOMP_SPINCOUNT="7") == ["7", "False"]
+    assert spins(OMP_WAIT_POLICY="active") == ["None", "False"]
+
+
+@pytest.mark.parametrize(
     ("threads", "collectors", "learner"), [("auto", 2, 4), ("auto", 5, 1), ("auto", 9, 1), (3, 2, 1), (16, 4, 12)]
 )
 def test_each_of_several_collectors_has_a_thread_and_the_learner_at_least_one(
@@ -475,38 +507,6 @@ def test_a_block_keeps_to_its_cores_and_gives_them_back_also_after_an_error():
     assert os.sched_getaffinity(0) == before
     with keeping_to(None):
         assert os.sched_getaffinity(0) == before
-
-
-@pytest.mark.parametrize(
-    ("threads", "collectors", "updates_per_step", "learner"),
-    [
-        ("auto", 1, 0.03, 5),  # 0.15 GFLOP for each env step: a core for each
-        ("auto", 1, 0.04, 6),  # 0.2: collectors sleep most of the time
-        ("auto", 3, 0.03, 3),
-        ("auto", 3, 0.04, 6),
-        (6, 3, 1.0, 3),  # what was asked for is what there is
-        ("auto", 9, 0.01, 1),
-    ],
-)
-def test_a_learner_with_much_to_do_for_each_env_step_has_the_collectors_cores_too(
-    cgroup, cores, threads, collectors, updates_per_step, learner
-):
-    cores(6)
-    found = thread_budget(threads, update_gflop=5.0, updates_per_step=updates_per_step, collectors=collectors)
-
-    assert found == ThreadBudget(learner=learner, collector=1)
-
-
-def test_barriers_spin_for_a_short_time_unless_the_user_says_how_to_wait():
-    def spins(**environment):
-        code = "import unilab, os; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in __import__('sys').modules)"
-        bare = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-        run = subprocess.run([sys.executable, "-c", code], env=bare | environment, capture_output=True, text=True)
-        return run.stdout.split()
-
-    assert spins() == ["1000", "False"]
-    assert spins(GOMP_SPINCOUNT="7") == ["7", "False"]
-    assert spins(OMP_WAIT_POLICY="active") == ["None", "False"]
 
 
 @pytest.mark.parametrize("threads", [0, -2])

@@ -23,6 +23,7 @@ from unilab.config import (
     overlay,
     parse_count,
     preset_path,
+    threads_of,
     update_gflop,
 )
 from unilab.envs.registry import EnvConfig
@@ -400,3 +401,11 @@ def test_hyperparameters_that_cannot_work_are_refused_where_they_are_set(changes
     (name,) = changes
     with pytest.raises(ConfigError, match=name):
         overlay(DEFAULT, {"learner": changes}, "x.yaml")
+
+
+def test_a_learner_that_keeps_to_its_own_cores_has_no_thread_for_those_of_the_collectors(monkeypatch):
+    monkeypatch.setattr("unilab.budget.usable_cores", lambda: 2)
+
+    assert threads_of(TrainConfig()).learner == 2
+    assert threads_of(TrainConfig(affinity="spread")).learner == 1
+    assert threads_of(replace(TrainConfig(), pacing=PacingConfig(utd=0.01))).learner == 1

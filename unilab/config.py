@@ -260,7 +260,7 @@ def _check_evaluation(cfg: EvaluationConfig) -> None:
 
 
 def threads_of(cfg: TrainConfig) -> ThreadBudget:
-    """Threads by role; see ``budget.thread_budget``.
+    """Threads by role; see ``budget.thread_budget``. A learner that keeps to its own cores does not get the others'.
 
     Raises:
         ConfigError: not a positive count.
@@ -268,7 +268,7 @@ def threads_of(cfg: TrainConfig) -> ThreadBudget:
     return thread_budget(
         cfg.threads,
         update_gflop=update_gflop(cfg),
-        updates_per_step=cfg.pacing.utd,
+        updates_per_step=cfg.pacing.utd if cfg.affinity == "none" else 0.0,
         collectors=cfg.pacing.num_collectors,
     )
 
