@@ -23,7 +23,7 @@ from unilab.replay import ReplayConfig
 from unilab.rundir import RunSummary
 from unilab.train import train
 
-STEPS = 2_000
+STEPS = 1_200
 
 
 def config(log_dir: Path, **changes: Any) -> TrainConfig:
