@@ -118,9 +118,10 @@ class RunTiming:
     def leave_out(self) -> None:
         """The present tick is like no other, nor does what came before it count.
 
-        The collector's wait for its end is told with the chunk of the tick after next.
+        A collector's wait for its end is told with the chunk of the tick after next; free-running, where collectors get
+        their permits one after the other, with one of those that may be ahead.
         """
-        self._left_out = 3
+        self._left_out = 3 + (self._plan.schedule.ahead or 0)
 
     def stop(self) -> None:
         """No tick follows; what takes time from now on belongs to none. The first call counts."""
