@@ -199,7 +199,7 @@ class Runtime:
         self._run_trace = RunTrace(plan)
         self.trace = self._run_trace.tracer
         self._stack.callback(self.trace.close)
-        self._gauges = make_gauges(self._run_trace, self._shared, lambda: self.pacer.debt)
+        self._gauges = make_gauges(self._run_trace, self._shared, lambda: self.pacer.debt, self._acted)
         self._timing = RunTiming(self.trace, self._reports, plan)
         self._log = RunLog(plan, self._console)
         self._stack.callback(self._log.close)
@@ -526,11 +526,16 @@ class Runtime:
             dropped=self._reports.dropped,
             debt_chunks=self.pacer.debt,
             rejected=self.sampling.rejected,
-            policy_lag=tick - 1 - self.replay.newest_version,
+            policy_lag=tick - 1 - self._acted(tick),
             seconds={"learner": learner_s, "collector": mean_seconds(done)},
             resident=self._resident(),
             last=last,
         )
+
+    def _acted(self, tick: int) -> int:
+        """Version of the weights that collected the newest rows which a tick counts: newer ones may be coming in."""
+        counted = zip(self.schedule.shares, self.pacer.counted(tick), strict=True)
+        return self.replay.version_before([share.watermark(chunk) for share, chunk in counted])
 
     def _resident(self) -> dict[str, int]:
         """Memory by role; of those whose memory can be seen."""

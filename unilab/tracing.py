@@ -170,10 +170,13 @@ class NoGauges:
 class TracedGauges:
     """Ring fill, slots or (free-running) chunks in debt, policy lag and row age, ten times a second."""
 
-    def __init__(self, tracer: Tracer, shared: Shared, debt: Callable[[], int | None]) -> None:
+    def __init__(
+        self, tracer: Tracer, shared: Shared, debt: Callable[[], int | None], acted: Callable[[int], int]
+    ) -> None:
         self._tracer = tracer
         self._shared = shared
         self._debt = debt
+        self._acted = acted
         self._due = EverySeconds(GAUGES_S)
 
     def sample(self, packed: Packed) -> None:
@@ -186,11 +189,11 @@ class TracedGauges:
             trace.counter("slots ready", slots=int(min(self._shared.finished) > tick))
         else:
             trace.counter("chunks in debt", chunks=debt)
-        trace.counter("policy lag", versions=tick - 1 - max(replay.newest_version, 0))
+        trace.counter("policy lag", versions=tick - 1 - max(self._acted(tick), 0))
         if packed.versions.size:
             trace.counter("row age", versions=float(tick - 1 - np.maximum(packed.versions, 0).mean()))
 
 
-def make_gauges(trace: RunTrace, shared: Shared, debt: Callable[[], int | None]) -> Gauges:
-    """Those of a run; ``debt`` is the pacer's."""
-    return TracedGauges(trace.tracer, shared, debt) if trace.spec else NoGauges()
+def make_gauges(trace: RunTrace, shared: Shared, debt: Callable[[], int | None], acted: Callable[[int], int]) -> Gauges:
+    """Those of a run; ``debt`` is the pacer's, ``acted`` the version that collected the newest rows of a tick."""
+    return TracedGauges(trace.tracer, shared, debt, acted) if trace.spec else NoGauges()

@@ -10,7 +10,7 @@ from tape import LAYOUT, WIDTH, Tape
 
 from unilab.errors import BlockFreed
 from unilab.replay import Replay
-from unilab.replay.ring import UNWRITTEN, open_rings
+from unilab.replay.ring import open_rings
 
 
 def taped(ring):
@@ -47,14 +47,19 @@ def test_rings_lie_one_after_the_other(replay):
 
 def test_the_replay_counts_the_rows_of_all(replay):
     tapes = [taped(ring) for ring in replay.rings]
-    assert (replay.cursor, replay.held, replay.newest_version) == (0, 0, UNWRITTEN)
+    assert (replay.cursor, replay.held) == (0, 0)
     for tape, appends in zip(tapes, (3, 2, 1), strict=True):
         for _ in range(appends):
             tape.append(3)
 
     assert (replay.cursor, replay.held) == (9 + 6 + 3, 8 + 5 + 3)
-    # Of the collector whose newest row is the oldest: the version is the number of the append.
-    assert replay.newest_version == 1
+    # Of the ring whose row is the oldest: the version is the number of the append.
+    newest = [ring.versions_of(np.array([ring.cursor - 1]))[0] for ring in replay.rings]
+    assert len(set(newest)) == 3
+    assert replay.version_before([ring.cursor for ring in replay.rings]) == min(newest) == 1
+    assert replay.version_before([6, 6, 3]) == min(
+        replay.rings[i].versions_of(np.array([n]))[0] for i, n in ((0, 5), (1, 5), (2, 2))
+    )
 
 
 def test_the_digest_is_of_all_rings_and_of_the_ring_where_there_is_one(replay):

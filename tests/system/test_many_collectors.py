@@ -70,6 +70,18 @@ def test_in_lockstep_a_number_of_collectors_is_one_result_in_processes_and_in_on
     assert processes.env_steps == 1_002
 
 
+@pytest.mark.parametrize("serial", [False, True])
+@pytest.mark.parametrize("collectors", [1, 2])
+def test_in_lockstep_the_policy_is_one_version_old_whatever_has_come_in_since(
+    tmp_path: Path, collectors: int, serial: bool
+) -> None:
+    run = run_of(train(small(tmp_path, collectors, serial=serial, log_every=30)))
+
+    lags = column(run, "lag/policy")
+    assert len(lags) > 20
+    assert set(lags[1:]) == {1.0}
+
+
 def test_each_collector_has_its_own_envs_and_every_env_its_share_of_the_rows(tmp_path: Path) -> None:
     first, second = rows_of(train(small(tmp_path)))
 

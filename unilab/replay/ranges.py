@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
+import numpy as np
+
 from unilab.replay.layout import RowLayout
 from unilab.replay.ring import open_rings
 
@@ -31,10 +33,10 @@ class Replay:
         """Rows that are there."""
         return sum(ring.cursor - ring.oldest for ring in self.rings)
 
-    @property
-    def newest_version(self) -> int:
-        """Policy version of the newest row; of the collector whose newest is the oldest."""
-        return min(ring.newest_version for ring in self.rings)
+    def version_before(self, numbers: Sequence[int]) -> int:
+        """Policy version of the row before this number in each ring; of several the oldest version."""
+        rows = zip(self.rings, numbers, strict=True)
+        return min(int(ring.versions_of(np.array([number - 1]))[0]) for ring, number in rows)
 
     def digest(self) -> str:
         """SHA-256 over cursors, rows and versions; that of the ring where there is one."""

@@ -90,12 +90,6 @@ class Ring:
         self._shared.cursor[self.index] = rows
 
     @property
-    def newest_version(self) -> int:
-        """Policy version of the newest row; ``UNWRITTEN`` in an empty ring."""
-        cursor = self.cursor
-        return int(self._versions[(cursor - 1) % self.capacity]) if cursor > self.oldest else UNWRITTEN
-
-    @property
     def oldest(self) -> int:
         """Number of the first row that is in the ring; the cursor if it is empty."""
         return self._held()[0]
