@@ -107,11 +107,13 @@ class Collector:
     def run(self, chunk: Chunk, round_done: Callable[[], None]) -> None:
         """Run a chunk, and in lockstep pack the batch that is drawn after it; again, if its weights grew too old."""
         while True:
+            # Looked at first: this process may be kept waiting anywhere after it, and the learner counts on meanwhile.
+            learner = self._counters["version"]
             version = self._fetch(chunk.version)
-            launched = self._lag(version)
+            launched = _lag(learner, version)
             begin = self._ring.cursor
             self._collect(chunk, version, round_done)
-            lags = launched, self._lag(version)
+            lags = launched, _lag(self._counters["version"], version)
             if self._drop_lag is None or lags[1] <= self._drop_lag:
                 break
             self._stats.drop_chunk(chunk.number, self._ring.cursor - begin)
@@ -131,10 +133,6 @@ class Collector:
             return RANDOM_POLICY
         with self._phase("fetch", version=wanted):
             return self._reader.fetch_if_newer() if wanted == NEWEST else self._reader.fetch(wanted)
-
-    def _lag(self, version: int) -> int:
-        """Versions between the learner, free-running, and weights; random actions never grow old."""
-        return 0 if version == RANDOM_POLICY else max(0, self._counters["version"] - version)
 
     def _collect(self, chunk: Chunk, version: int, round_done: Callable[[], None]) -> None:
         """Each round appends one row per env.
@@ -228,6 +226,11 @@ class Collector:
     def _random(self) -> np.ndarray:
         shape = (self._env.num_envs, self._env.spec.action_dim)
         return self._warmup.uniform(-1.0, 1.0, shape).astype(np.float32)
+
+
+def _lag(learner: int, version: int) -> int:
+    """Versions between the learner, free-running, and weights; random actions never grow old."""
+    return 0 if version == RANDOM_POLICY else max(0, learner - version)
 
 
 def _say(name: str, what: str) -> None:
