@@ -196,6 +196,25 @@ def test_losses_are_means_since_the_last_write(rig):
     assert [row["time/total_timesteps"] for _, row in rig.spy.rows] == [100.0, 200.0]
 
 
+@pytest.mark.parametrize(
+    ("edges", "said"),
+    [
+        ([0.06, 0.06], 0),
+        ([0.06, 0.06, 0.06], 1),
+        ([0.9] * 7, 1),  # once
+        ([0.06, 0.06, 0.04, 0.06, 0.06], 0),  # not in a row
+        ([0.04] * 7, 0),
+    ],
+)
+def test_returns_that_stay_beyond_the_critics_support_are_said_once(rig, edges, said):
+    for i, edge in enumerate(edges):
+        rig.add_losses(support_edge=edge)
+        rig.tick(100 * (i + 1))
+
+    warnings = [line for line in rig.lines if line.startswith("warning: returns do not fit the critics' support")]
+    assert len(warnings) == said
+
+
 def test_the_reward_per_step_is_over_the_rows_since_the_last_write(rig):
     rig.tick(100, reward_sum=50.0)
     rig.tick(150, reward_sum=1000.0)  # not due

@@ -24,6 +24,10 @@ FIRST_CONSOLE_S = 2.0
 SPEEDS_S = 9.5
 """What the console's speeds are taken over, at least, once a run is that old: from one plain line to the next."""
 
+EDGE = 0.05
+"""Mass of the targets on the ends of a categorical critic's support from which on returns do not fit between them."""
+EDGE_ROWS = 3  # in a row, until the console says it: the scale of rewards may have to find itself first
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -75,6 +79,7 @@ class Progress:
         self._written = -1
         self._prefilled = False
         self._scalars: dict[str, float] = {}
+        self._edge_rows = 0  # in a row, with much of the targets on the ends of the support
 
     @property
     def scalars(self) -> Mapping[str, float]:
@@ -185,6 +190,7 @@ class Progress:
             self._written = env_steps
             self._mark = now
             self._rewards_from = env_steps, reward_sum
+            self._look_at_support()
 
     def state_dict(self) -> dict[str, Any]:
         """What the scalars of the next write depend on, but for speeds: nested dicts, as copies."""
@@ -223,6 +229,16 @@ class Progress:
             recent.popleft()
         recent.append(now)
         return _speeds(recent[0], now)
+
+    def _look_at_support(self) -> None:
+        """Say once that returns are cut off, if they are and stay so."""
+        edge = self._scalars.get("train/support_edge", 0.0)
+        self._edge_rows = self._edge_rows + 1 if edge > EDGE else 0
+        if self._edge_rows == EDGE_ROWS:
+            self._reporter.console.note(
+                f"warning: returns do not fit the critics' support and are cut off: {edge:.0%} of the targets' mass "
+                "lies on its ends; widen it (--fasttd3.v-min, --fasttd3.v-max, fastsac alike, --flashsac.value-bound)"
+            )
 
     def _sums(self, now: Mark) -> dict[str, float]:
         """Everything but the speeds, since the last write."""

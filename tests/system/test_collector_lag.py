@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from test_many_collectors import small
 
+from test_many_collectors import small
 from unilab.algos.registry import make_learner
 from unilab.assembly import collector_jobs, open_shared
 from unilab.pacing.schedule import NEWEST, Chunk
