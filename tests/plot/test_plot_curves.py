@@ -10,6 +10,7 @@ from unilab.errors import ConfigError, UnilabError
 from unilab.plot.band import band
 from unilab.plot.curve import Curve, evaluations, find_runs, training
 from unilab.plot.group import group
+from unilab.replay import ReplayConfig
 
 
 def one(folder):
@@ -128,6 +129,13 @@ def test_bands_of_other_kinds():
     assert [ends.tolist() for ends in band(CURVES[:1], "env_steps", "interval")[2:]] == [[0, 10, 20]] * 2
 
 
-def test_seeds_that_never_overlap_are_refused():
-    with pytest.raises(ConfigError, match="have no env_steps in common"):
-        band([curve((0, 0, 0), (10, 1, 1)), curve((20, 2, 0), (30, 3, 1))], "env_steps", "range")
+def test_seeds_that_never_overlap_have_no_mean():
+    assert band([curve((0, 0, 0), (10, 1, 1)), curve((20, 2, 0), (30, 3, 1))], "env_steps", "range") is None
+
+
+def test_a_seed_that_went_on_stays_with_the_others(tmp_path):
+    """Its config has the number that ``auto`` was when it began."""
+    auto = replace(CONFIG, replay=ReplayConfig(learning_starts="auto"), total_steps=2_000)
+    went_on = replace(CONFIG, replay=ReplayConfig(learning_starts=200), total_steps=2_000, seed=1)
+
+    assert grouped(tmp_path, one=auto, two=went_on) == [("sac", 2)]

@@ -53,6 +53,17 @@ def test_a_seed_that_ended_early_is_told_because_it_cuts_the_mean(runs, tmp_path
     assert "the mean ends at 400 env steps, as its shortest seed does; the longest has 1,000" in capsys.readouterr().err
 
 
+def test_seeds_with_no_second_in_common_are_drawn_without_a_mean_there(runs, tmp_path, capsys):
+    for seed, late in ((5, 0), (6, 5_000)):
+        points = [(steps, seconds + late, value) for steps, seconds, value in EVALUATED]
+        make_run(runs / f"apart/s{seed}", replace(CONFIG, seed=seed), evaluated=points)
+
+    assert plot_main([str(runs / "apart"), "--out", str(tmp_path / "out.png")]) == 0
+    assert capsys.readouterr().err == (
+        "unilab: Pendulum-v1, sac: no mean over seconds: one seed ends at 10, another begins at 5,002\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from unilab.aggregate import Floats, interval, mean
-from unilab.errors import ConfigError
 from unilab.plot.curve import Curve
 
 
@@ -21,23 +20,18 @@ class Band(NamedTuple):
     high: Floats
 
 
-def band(curves: Sequence[Curve], axis: str, kind: str) -> Band:
-    """The mean where all seeds have values: from the latest start to the earliest end.
+def band(curves: Sequence[Curve], axis: str, kind: str) -> Band | None:
+    """The mean where all seeds have values, from the latest start to the earliest end; None where that is nowhere.
 
     Args:
         curves: of the seeds.
         axis: ``env_steps`` or ``seconds``; between two points of a seed its return is interpolated.
         kind: ``range``, ``std`` or ``interval`` (of the mean, 95 %).
-
-    Raises:
-        ConfigError: the seeds have nothing in common.
     """
     xs = [getattr(curve, axis) for curve in curves]
     start, stop = max(x[0] for x in xs), min(x[-1] for x in xs)
     if start > stop:
-        raise ConfigError(
-            f"seeds of one command have no {axis} in common: one ends at {stop:g}, one begins at {start:g}"
-        )
+        return None
     points = np.unique(np.concatenate(xs))
     x = points[(start <= points) & (points <= stop)]
     values = np.array([np.interp(x, own, curve.returns) for own, curve in zip(xs, curves, strict=True)])

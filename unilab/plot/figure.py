@@ -78,10 +78,12 @@ def _panel(axes: Axes, groups: Sequence[Group], axis: str, kind: str) -> None:
         colour = f"C{k % 10}"
         for curve in one.curves if len(one.curves) > 1 else ():
             axes.plot(getattr(curve, axis) / divisor, curve.returns, color=colour, alpha=0.4, linewidth=0.8)
-        x, middle, low, high = band(one.curves, axis, kind)
         label = f"{one.label} ({one.seeds})"
-        axes.plot(x / divisor, middle, color=colour, linewidth=1.8, label=label)
-        axes.fill_between(x / divisor, low, high, color=colour, alpha=0.2, linewidth=0)
+        if (over := band(one.curves, axis, kind)) is None:
+            axes.plot([], [], color=colour, linewidth=0.8, label=label)  # no mean: its seeds are its thin lines
+            continue
+        axes.plot(over.x / divisor, over.mean, color=colour, linewidth=1.8, label=label)
+        axes.fill_between(over.x / divisor, over.low, over.high, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel(unit if axis == "env_steps" else f"wall time, {unit}")
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)

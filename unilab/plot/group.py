@@ -45,6 +45,7 @@ def group(runs: Sequence[tuple[Run, Curve]]) -> list[Group]:
 def _key(run: Run) -> dict[str, Any]:
     """What is learnt from; a key that an older version did not have is at its default."""
     content = dotted(as_plain(TrainConfig())) | dotted(run.config)
+    content["replay.learning_starts"] = run.prefill  # auto is a number once a run went on to another total
     return {
         key: value for key, value in content.items() if key not in _NOT_TOLD_APART and not key.startswith("evaluation.")
     }

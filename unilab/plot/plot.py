@@ -29,6 +29,7 @@ def plot(options: PlotOptions) -> int:
     draw(groups, options.out, source=source, kind=options.band, title=options.title)
     for one in groups:
         _warn_of_short(one)
+        _warn_of_apart(one)
     told = "; ".join(f"{one.env}, {one.label}: {one.seeds}" for one in groups)
     count = f"{len(curves)} runs" if len(curves) > 1 else "1 run"
     sys.stdout.write(f"{options.out}: {source} returns of {count} ({told})\n")
@@ -60,3 +61,14 @@ def _warn_of_short(one: Group) -> None:
             f"unilab: {one.env}, {one.label}: the mean ends at {min(ends):,.0f} env steps, as its shortest seed does; "
             f"the longest has {max(ends):,.0f}\n"
         )
+
+
+def _warn_of_apart(one: Group) -> None:
+    """Say so where seeds have no mean, because they never are at one place of an axis together."""
+    for axis, words in (("env_steps", "env steps"), ("seconds", "seconds")):
+        starts, stops = zip(*((curve[0], curve[-1]) for curve in (getattr(c, axis) for c in one.curves)), strict=True)
+        if max(starts) > min(stops):
+            sys.stderr.write(
+                f"unilab: {one.env}, {one.label}: no mean over {words}: one seed ends at {min(stops):,.0f}, "
+                f"another begins at {max(starts):,.0f}\n"
+            )
