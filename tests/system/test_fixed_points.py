@@ -36,14 +36,14 @@ CASES = {
     "both, 3 steps": ({"length": 5, "reward": 1.0, "terminates": True, "truncates": True}, 3.114),
 }
 
-# What makes each one's value a plain sum of rewards that fits its support, and the updates that it needs.
+# What makes each one's value a plain sum of rewards, within the support of those that have one, and its updates.
 ALGOS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
     "sac": ({"ent_coef": 1e-4}, {"tau": 0.05}, 2_000),
-    "crossq": ({"ent_coef": 1e-4}, {}, 2_000),
-    "fasttd3": ({}, {"tau": 0.05, "norm_reward": True}, 2_000),
-    "fastsac": ({"ent_coef": 1e-4}, {"tau": 0.05, "norm_reward": True}, 2_000),
-    # Scaled by returns of five steps, what is worth ten lies beyond its usual bound of 5.
-    "flashsac": ({"ent_coef": 1e-4, "value_bound": 20.0}, {"tau": 0.05, "norm_reward": True}, 2_000),
+    "crossq": ({"ent_coef": 1e-4}, {}, 5_000),
+    # Rewards are as they are: scaled by returns of five steps or one, what is worth ten lies beyond the supports.
+    "fasttd3": ({"v_min": -20.0, "v_max": 20.0}, {"tau": 0.05}, 2_000),
+    "fastsac": ({"v_min": -20.0, "v_max": 20.0, "ent_coef": 1e-4}, {"tau": 0.05}, 2_000),
+    "flashsac": ({"value_bound": 20.0, "ent_coef": 1e-4}, {"tau": 0.05}, 2_000),
 }
 
 
@@ -63,7 +63,9 @@ def test_every_other_algorithm_finds_it_too(
         serial=True,  # the same bits as two processes, in half the time
         log_dir=tmp_path,
         env=EnvConfig(env="sample_envs:OneState-v0", env_kwargs=kwargs, num_envs=2),
-        learner=LearnerConfig(gamma=0.9, learning_rate=4e-4, policy_delay=2, hidden=(64, 64), **shared),
+        learner=LearnerConfig(
+            gamma=0.9, learning_rate=4e-4, policy_delay=2, hidden=(64, 64), norm_reward=False, **shared
+        ),
         replay=ReplayConfig(batch_size=256, buffer_size=100 + updates, learning_starts=100),
         evaluation=EvaluationConfig(eval_episodes=2),
         **{algo: replace(ALGORITHMS[algo].config(), **own)},
