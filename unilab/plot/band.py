@@ -29,7 +29,7 @@ def band(curves: Sequence[Curve], axis: str, kind: str) -> Band | None:
         kind: ``range``, ``std`` or ``interval`` (of the mean, 95 %).
     """
     xs = [getattr(curve, axis) for curve in curves]
-    start, stop = max(x[0] for x in xs), min(x[-1] for x in xs)
+    start, stop = common(curves, axis)
     if start > stop:
         return None
     points = np.unique(np.concatenate(xs))
@@ -41,3 +41,9 @@ def band(curves: Sequence[Curve], axis: str, kind: str) -> Band | None:
     ends = interval(values, mean) if kind == "interval" else None
     low, high = ends or (values.min(axis=0), values.max(axis=0))
     return Band(x, middle, low, high)
+
+
+def common(curves: Sequence[Curve], axis: str) -> tuple[float, float]:
+    """Latest start and earliest end of the seeds on an axis; nothing is common where the start lies behind the end."""
+    xs = [getattr(curve, axis) for curve in curves]
+    return max(float(x[0]) for x in xs), min(float(x[-1]) for x in xs)

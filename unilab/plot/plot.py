@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from unilab.errors import ConfigError
+from unilab.plot.band import common
 from unilab.plot.curve import Curve, Run, evaluations, find_runs, training
 from unilab.plot.figure import draw, require_matplotlib
 from unilab.plot.group import Group, group
@@ -66,9 +67,9 @@ def _warn_of_short(one: Group) -> None:
 def _warn_of_apart(one: Group) -> None:
     """Say so where seeds have no mean, because they never are at one place of an axis together."""
     for axis, words in (("env_steps", "env steps"), ("seconds", "seconds")):
-        starts, stops = zip(*((curve[0], curve[-1]) for curve in (getattr(c, axis) for c in one.curves)), strict=True)
-        if max(starts) > min(stops):
+        start, stop = common(one.curves, axis)
+        if start > stop:
             sys.stderr.write(
-                f"unilab: {one.env}, {one.label}: no mean over {words}: one seed ends at {min(stops):,.0f}, "
-                f"another begins at {max(starts):,.0f}\n"
+                f"unilab: {one.env}, {one.label}: no mean over {words}: one seed ends at {stop:,.0f}, "
+                f"another begins at {start:,.0f}\n"
             )
