@@ -8,6 +8,8 @@ from toy_learners import ALGOS, SMALL, env_spec, flat, learner, minibatch, retur
 
 from unilab.algos import compiled
 from unilab.algos.compiled import Compute, prepare
+from unilab.nets.batch_norm import BatchRenorm
+from unilab.weights import FlatState
 
 CFG = dataclasses.replace(SMALL, norm_obs=True, norm_reward=True, max_grad_norm=1.0, lr_schedule="linear")
 DELAYED = dataclasses.replace(CFG, policy_delay=2)  # two graphs: with an actor step and without
@@ -82,6 +84,27 @@ def test_steps_of_the_same_code_keep_their_own_tensors_and_other_shapes_are_comp
     assert got == [2.0, 102.0, 5.0, 105.0]
 
 
+@compiles
+def test_a_module_whose_state_is_published_is_compiled_with_its_counter():
+    said: list[str] = []
+    net = BatchRenorm((1, 64), momentum=0.9, warmup=None)
+    FlatState(net)  # as in a run: all in one buffer, int64 beside float32
+
+    def step(rows, _):
+        loss = net.learn(rows).square().mean()
+        for parameter, slope in zip(net.parameters(), torch.autograd.grad(loss, [*net.parameters()]), strict=True):
+            parameter.detach().sub_(slope)
+        return {"loss": loss.detach()}
+
+    ready = prepare(step, Compute(compiled=True, say=said.append), CPU)
+    for _ in range(2):
+        ready(torch.ones(8, 64), True)
+
+    assert len(said) == 1, said
+    assert net.batches.item() == 2
+    assert torch.allclose(net.mean, torch.full((1, 64), 1.0 - 0.9**2))
+
+
 def unsupported(total):
     torch._dynamo.graph_break()
     return total
@@ -98,8 +121,24 @@ def test_what_cannot_be_compiled_runs_as_it_is_and_says_why():
     ready = prepare(step, Compute(compiled=True, say=said.append), CPU)
 
     assert [ready(torch.ones(()), acts)["total"].item() for acts in (True, False, True)] == [1.0, 2.0, 3.0]
-    assert said[1].startswith("the update is not compiled, it runs slower: ")
+    assert said[1].startswith("warning: the update is not compiled, it runs slower: ")
     assert len(said) == 2
+
+
+def test_the_cause_is_told_where_torch_has_a_line_before_it():
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    said: list[str] = []
+    ready = prepare(lambda x, _: {"y": x.sin()}, Compute(compiled=True, say=said.append), CPU)
+
+    def failing(*_, **__):
+        raise BackendCompilerFailed(failing, AssertionError("views with different dtypes"), None)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "compile", lambda *_, **__: failing)
+        assert torch.equal(ready(torch.ones(3), True)["y"], torch.ones(3).sin())
+
+    assert said[1].endswith("raised: AssertionError: views with different dtypes")
 
 
 def test_a_compiler_that_fails_costs_speed_and_not_the_run(tmp_path, monkeypatch):
@@ -113,7 +152,7 @@ def test_a_compiler_that_fails_costs_speed_and_not_the_run(tmp_path, monkeypatch
         y = ready(torch.ones(3), True)["y"]
 
     assert torch.equal(y, torch.full((3,), 2.0).sin())
-    assert said[1].startswith("the update is not compiled, it runs slower: ")
+    assert said[1].startswith("warning: the update is not compiled, it runs slower: ")
     assert "/no/such/compiler" in said[1]
 
 

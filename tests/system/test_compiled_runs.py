@@ -38,6 +38,7 @@ def test_compiled_updates_give_the_same_bits_in_one_process_in_two_and_in_a_run_
     # The last lines are about ticks after the one with the second graph, which is that of update 2.
     # Two more are left out: the collector tells its wait for that tick with the chunk after next.
     assert f"timing       {lockstep.ticks - first_tick_with(settings, updates=2) - 2:,} ticks of" in said
+    assert "not compiled" not in said
     splits = [line for line in said.splitlines() if line.startswith(("learner  ", "collector-0  "))]
     shares = [float(share) for line in splits for share in re.findall(r"(-?[0-9.]+) %", line)]
     assert len(splits) == 2
@@ -49,6 +50,22 @@ def test_compiled_updates_give_the_same_bits_in_one_process_in_two_and_in_a_run_
 
     assert digests(lockstep) == digests(serial) == digests(gone_on)
     assert digests(eager)[0] != digests(serial)[0]
+
+
+@pytest.mark.skipif(no_compiler(torch.device("cpu")) is not None, reason="there is no C++ compiler")
+def test_batch_normalised_nets_of_the_default_width_are_compiled_in_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their counters of batches are published beside the weights; once that kept the whole update from compiling."""
+    settings = config(tmp_path, algo="crossq", compile="on", serial=True, total_steps=200)
+    wide = dataclasses.replace(settings.learner, hidden=(256, 256), policy_delay=1)
+
+    train(dataclasses.replace(settings, learner=wide))
+
+    said = capsys.readouterr().out
+    assert "update  compiled, " in said
+    assert "compiling the update" in said
+    assert "not compiled" not in said
 
 
 def test_a_run_that_goes_on_computes_as_it_began_whatever_its_length_is_now(

@@ -31,7 +31,7 @@ class Side:
     """A module, its flat state and the writer or reader on it."""
 
     def __init__(self, block, kind):
-        self.net = Net(block.manifest.entries[0].shape[0])
+        self.net = Net(next(entry.shape[0] for entry in block.manifest.entries if entry.name == "weight"))
         self.flat = FlatState(self.net)
         self.end = kind(block, self.flat)
 

@@ -99,7 +99,7 @@ class _Compiled:
         except Exception as error:  # whatever a compiler may run into; nothing has been computed yet
             self._eager = True
             self._graphs.clear()
-            self._compute.say(f"the update is not compiled, it runs slower: {_cause(error)}")
+            self._compute.say(f"warning: the update is not compiled, it runs slower: {_cause(error)}")
             return self._step(*args)
         self._graphs[args[-1]] = graph
         self._compute.on_compiled()
@@ -168,5 +168,7 @@ def _of_arguments(assumptions: Sequence[Any]) -> list[bool]:
 def _cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"{type(error).__name__}: {lines[0]}"
+    first, *others = str(error).strip().splitlines() or [""]
+    # Torch wraps what its compiler ran into: "backend='inductor' raised:", the error in the next line.
+    cause = " ".join((first, *others[:1])) if first.endswith(":") else first
+    return f"{type(error).__name__}: {cause}"

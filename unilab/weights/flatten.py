@@ -35,9 +35,13 @@ class Manifest:
 
     @staticmethod
     def of(module: nn.Module) -> Manifest:
-        """Manifest of ``module``'s state dict, in its order."""
+        """Manifest of ``module``'s state dict, the widest dtypes first, otherwise in its order.
+
+        So entries of two dtypes do not overlap counted in elements either, which is how torch's compiler looks for
+        memory that two arguments share: it refuses to compile a step that changes some of them.
+        """
         entries, offset = [], 0
-        for name, tensor in module.state_dict().items():
+        for name, tensor in sorted(module.state_dict().items(), key=lambda item: -item[1].element_size()):
             nbytes = tensor.numel() * tensor.element_size()
             entries.append(Entry(name, str(tensor.dtype), tuple(tensor.shape), offset, nbytes))
             offset += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
