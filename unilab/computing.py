@@ -11,7 +11,8 @@ from unilab.algos.compiled import Compute, fast_bf16, no_compiler
 from unilab.config import TrainConfig, update_gflop
 from unilab.errors import ConfigError
 
-_PAYS_FROM_GFLOP = 5_000.0  # of a run's updates: 8,000 of 2x256 at batch 256, 70 to 90 s of eager torch on one core
+_PAYS_FROM_GFLOP = 9_000.0  # of a run's updates: 8,000 of 2x256 at batch 256, 70 to 90 s of eager torch on one core
+_CALLS_GFLOP = 0.5  # what an eager update's calls are worth beside its products: 3 to 6 ms, however small the nets are
 
 
 def pick_compute(cfg: TrainConfig, device: torch.device, before: Mapping[str, Any] | None) -> Compute:
@@ -38,7 +39,7 @@ def pick_compute(cfg: TrainConfig, device: torch.device, before: Mapping[str, An
         compiled = bool(before["compiled"]) and not missing
     else:
         schedule = cfg.schedule()
-        work = update_gflop(cfg) * schedule.updates_until(schedule.total_ticks)
+        work = (update_gflop(cfg) + _CALLS_GFLOP) * schedule.updates_until(schedule.total_ticks)
         compiled = missing is None and work >= _PAYS_FROM_GFLOP
     if cfg.precision != "auto":
         return Compute(compiled, cfg.precision)
