@@ -148,22 +148,22 @@ def follow(program: Program, snapshots: Path, judge: Judge, run: Run, args: argp
 def command(contender: Contender, seed: int, env: str, work: Path) -> tuple[Path, list[str]]:
     """Where its snapshots appear, and the words of its process."""
     task = TASKS[env]
+    total_steps, every = (contender.spread * steps for steps in (task.total_steps, task.every))
     if contender.peer is None:
         words = [sys.executable, str(REPOSITORY / "scripts/train.py"), *contender.options, "--env", env]
-        words += ["--seed", str(seed), "--total-steps", str(task.total_steps), "--save-every", str(task.every)]
+        words += ["--seed", str(seed), "--total-steps", str(total_steps), "--save-every", str(every)]
         # No evaluation of its own, as the peers have none; the judge may hold it for a while.
         words += ["--eval-every", "0", "--eval-episodes", "0", "--stall-limit-s", "3600"]
         algo = contender.options[contender.options.index("--algo") + 1]
         return work / env / algo / "run" / "checkpoints", [*words, "--log-dir", str(work), "--name", "run"]
-    many = (10, 4) if contender.on_policy else (1, 1)
     snapshots = work / "snapshots"
     snapshots.mkdir()
     asked = PeerRun(
         peer=contender.peer,
         env=env,
         seed=seed,
-        total_steps=many[0] * task.total_steps,
-        every=many[1] * task.every,
+        total_steps=total_steps,
+        every=every,
         snapshots=str(snapshots),
     )
     asked.write(work / "spec.json")

@@ -3,7 +3,7 @@
 ``same recipe``: the settings that RL Zoo publishes for the peer and the env, unilab with the same ones.
 ``best recipe``: what we know to be fastest on a machine of a few cores, for each. Peers get what unilab's default has
 where they can: 8 envs, as many updates as env steps in one call, learning rate 1e-3, an actor step at every second
-update and layer normalisation where the library has them.
+update and layer normalisation where the library has them; and once more, ``fast``, what ``--preset fast`` has.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Task:
     """What is run on an env unless the command says otherwise."""
 
     threshold: float  # of the mean return
-    total_steps: int  # of an off-policy run; PPO gets ten times as many
-    every: int  # env steps between snapshots; PPO four times as many
+    total_steps: int  # of a run with an update for each of them
+    every: int  # env steps between its snapshots
     episodes: int  # of an evaluation
     limit_s: float
 
@@ -91,11 +91,7 @@ class Contender:
     precision: str  # of matrix products
     options: tuple[str, ...] = ()  # of scripts/train.py, where there is no peer
     peer: Peer | None = None
-
-    @property
-    def on_policy(self) -> bool:
-        """Takes far more env steps in the same time."""
-        return self.peer is not None and self.peer.algo == "PPO"
+    spread: int = 1  # takes so many times as many env steps in the same time, as PPO does: a task's steps times this
 
 
 def contenders(env: str) -> list[Contender]:
@@ -142,7 +138,12 @@ def _best_recipe(env: str) -> list[Contender]:
     precision = "fp32" if small else "bf16"
     many = {"library": "sbx", "num_envs": 8}
     width = {"net_arch": small.get("net_arch", [256, 256])}
+    fast: tuple[Contender, ...] = ()
+    if env == "HalfCheetah-v5":
+        ours = ("--algo", "crossq", "--preset", "fast")
+        fast = (_ours("unilab-fast-crossq", "best recipe", "fp32", ours, spread=4), _fast_peer())
     return [
+        *fast,
         _ours("unilab-best-sac", "best recipe", precision, ("--algo", "sac", *narrow)),
         *([] if small else [_ours("unilab-best-sac-fp32", "best recipe", "fp32", ("--algo", "sac"))]),
         _ours("unilab-best-crossq", "best recipe", precision, ("--algo", "crossq", *narrow)),
@@ -164,6 +165,14 @@ def _best_recipe(env: str) -> list[Contender]:
     ]
 
 
+def _fast_peer() -> Contender:
+    """SBX with the settings of configs/crossq_fast.yaml."""
+    settings = {"learning_rate": 1e-3, "learning_starts": 15_000, "gradient_steps": 8, "batch_size": 128}
+    nets = {"net_arch": {"pi": [64, 64], "qf": [64, 64]}}
+    peer = Peer(library="sbx", algo="CrossQ", num_envs=32, settings=settings | {"policy_delay": 1}, policy=nets)
+    return _peer("sbx-fast-crossq", "best recipe", peer, spread=4)
+
+
 def _short_gamma(env: str) -> dict[str, float]:
     return {"gamma": 0.9, "learning_rate": 1e-3} if env == "Pendulum-v1" else {}
 
@@ -172,9 +181,11 @@ def _options(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value)))
 
 
-def _ours(name: str, recipe: Recipe, precision: str, options: Sequence[str]) -> Contender:
-    return Contender(name=name, recipe=recipe, precision=precision, options=(*options, "--precision", precision))
+def _ours(name: str, recipe: Recipe, precision: str, options: Sequence[str], *, spread: int = 1) -> Contender:
+    words = (*options, "--precision", precision)
+    return Contender(name=name, recipe=recipe, precision=precision, options=words, spread=spread)
 
 
-def _peer(name: str, recipe: Recipe, peer: Peer) -> Contender:
-    return Contender(name=name, recipe=recipe, precision="fp32", peer=peer)
+def _peer(name: str, recipe: Recipe, peer: Peer, *, spread: int = 1) -> Contender:
+    spread = 10 if peer.algo == "PPO" else spread
+    return Contender(name=name, recipe=recipe, precision="fp32", peer=peer, spread=spread)

@@ -11,14 +11,14 @@ from unilab.algos.compiled import Compute, fast_bf16, no_compiler
 from unilab.config import TrainConfig, update_gflop
 from unilab.errors import ConfigError
 
-_PAYS_FROM_GFLOP = 9_000.0  # of a run's updates: 8,000 of 2x256 at batch 256, 70 to 90 s of eager torch on one core
-_CALLS_GFLOP = 0.5  # what an eager update's calls are worth beside its products: 3 to 6 ms, however small the nets are
+_PAYS_FROM_GFLOP = 11_000.0  # of a run's updates: 8,000 of 2x256 at batch 256, 70 to 90 s of eager torch on one core
+_CALLS_GFLOP = 0.8  # what an eager update's calls are worth beside its products: 2 to 6 ms, however small the nets are
 
 
 def pick_compute(cfg: TrainConfig, device: torch.device, before: Mapping[str, Any] | None) -> Compute:
     """Decide once, from the config and from what the machine has, never from what it measures.
 
-    ``compile=auto`` compiles where the whole run's updates are enough work to win back the 20 to 45 s that compiling
+    ``compile=auto`` compiles where the whole run's updates are enough work to win back the 20 to 60 s that compiling
     takes the first time. ``precision=auto`` takes bfloat16 products in a compiled update where the processor has
     instructions for them; in an eager one the casts cost more than they save.
 

@@ -75,7 +75,7 @@ class TrainConfig:
     affinity: Literal["none", "spread"] = "none"
     """spread: each collector keeps to a core of its own, the learner to the others where these do for its threads."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Updates as one compiled graph: auto where the run is long enough to win back the 20 to 45 s of compiling once."""
+    """Updates as one compiled graph: auto where the run is long enough to win back the 20 to 60 s of compiling once."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Of the matrix products in updates; auto: bf16 in compiled updates on processors with instructions for it."""
     log_dir: Path = Path("runs")

@@ -23,7 +23,7 @@ from unilab.assembly import (
     pack_batch,
     pack_drawn,
 )
-from unilab.budget import keep_freed_memory, keeping_to
+from unilab.budget import keep_freed_memory, keeping_to, usable_cores
 from unilab.checkpoint import preload
 from unilab.collectors import Crew, SerialCollectors, SpawnedCollectors
 from unilab.computing import state_of
@@ -167,6 +167,7 @@ class Runtime:
                 say=self._console.note,
                 stoppable=self._interrupt.breaking,
                 on_compiled=lambda: self._timing.leave_out(),
+                compilers=usable_cores(),
             ),
         )
         mirror = plan.spec.mirror if cfg.learner.symmetry else None

@@ -56,6 +56,22 @@ def test_the_published_settings_of_crossq_are_the_same_on_both_sides():
         assert cfg.env.num_envs == peer.num_envs == 1
 
 
+def test_the_fast_recipe_is_the_same_on_both_sides():
+    named = {one.name: one for one in contenders("HalfCheetah-v5")}
+    ours, theirs = named["unilab-fast-crossq"], named["sbx-fast-crossq"]
+    cfg, peer = parse([*ours.options, "--env", "HalfCheetah-v5"]), theirs.peer
+
+    assert cfg.learner.learning_rate == peer.settings["learning_rate"]
+    assert cfg.learner.policy_delay == peer.settings["policy_delay"]
+    assert cfg.replay.learning_starts == peer.settings["learning_starts"]
+    assert cfg.replay.batch_size == peer.settings["batch_size"]
+    assert list(cfg.learner.hidden) == peer.policy["net_arch"]["pi"]
+    assert list(cfg.learner.critic_widths) == peer.policy["net_arch"]["qf"]
+    assert cfg.env.num_envs == peer.num_envs
+    assert cfg.pacing.utd * cfg.env.num_envs == peer.settings["gradient_steps"]
+    assert ours.spread == theirs.spread == 1 / cfg.pacing.utd
+
+
 def test_contenders_are_picked_by_how_their_names_begin():
     everyone = contenders("Pendulum-v1")
 

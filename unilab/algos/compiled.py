@@ -36,6 +36,7 @@ class Compute:
     say: Callable[[str], None] = _quiet  # what a user should know while it lasts
     stoppable: Callable[[], AbstractContextManager[None]] = nullcontext  # around compiling; may raise Stopped
     on_compiled: Callable[[], None] = _quiet  # after each compiling, within the update that had to wait for it
+    compilers: int = 1  # C++ compilers at once, each a process of its own while it works
 
     def __str__(self) -> str:
         return f"{'compiled' if self.compiled else 'eager'}, {self.precision} products"
@@ -92,7 +93,7 @@ class _Compiled:
                 options={"guard_filter_fn": _of_arguments},
                 isolate_recompiles=True,
             )
-            with self._compute.stoppable(), _compiler(self._compute.precision, self._device):
+            with self._compute.stoppable(), _compiler(self._compute, self._device):
                 metrics = graph(*args)
         except Stopped:
             raise
@@ -131,19 +132,20 @@ def _autocast(precision: Precision, device: torch.device) -> Any:
 
 
 @contextmanager
-def _compiler(precision: Precision, device: torch.device) -> Iterator[None]:
+def _compiler(compute: Compute, device: torch.device) -> Iterator[None]:
     """Torch's compiler, set so that the same program always gives the same code.
 
-    One process: no pool of compile workers is left behind. On the CPU, bfloat16 products come from inductor's own
-    template, which leaves activation and casts in the product's loop (1.35 times as fast as the library on two threads,
-    slower than it in float32); the choice is not left to a measurement, which would change the bits from run to run.
+    No pool of compile workers is left behind: C++ compilers are started by threads, and a GPU's kernels, which would
+    have such a pool, are compiled one by one. On the CPU, bfloat16 products come from inductor's own template, which
+    leaves activation and casts in the product's loop (1.35 times as fast as the library on two threads, slower than it
+    in float32); the choice is not left to a measurement, which would change the bits from run to run.
     """
     import torch._dynamo.config as dynamo  # heavy: only where it is used
     import torch._inductor.config as inductor
     from torch._inductor import select_algorithm
 
-    settings: dict[str, Any] = {"compile_threads": 1}
-    if device.type == "cpu" and precision == "bf16":
+    settings: dict[str, Any] = {"compile_threads": compute.compilers if device.type == "cpu" else 1}
+    if device.type == "cpu" and compute.precision == "bf16":
         settings |= {"max_autotune_gemm": True, "max_autotune_gemm_backends": "CPP,ATEN"}
         select_algorithm.add_preprocessing_fn(_template_first)
     try:
