@@ -63,6 +63,7 @@ def doctor(tmp_path: Path) -> Iterator[Doctor]:
             (tmp_path / name).mkdir()
         mark = uuid.uuid4().hex
         environment = os.environ | {"PYTHONPATH": str(ENVS), "TMPDIR": str(tmp_path / "tmp"), "DOCTOR_TEST": mark}
+        environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}  # is meant to stay
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
         command = ["bash", "-c", f'{limits} && exec "$0" "$@"', sys.executable, "-c", MAIN, "doctor", *SMALL, *words]
         process = subprocess.Popen(
