@@ -184,7 +184,7 @@ def test_the_lag_bound_is_told_kept_or_enforced(tmp_path: Path, action: str, mon
         small(
             tmp_path,
             env="fault_envs:Fault-v0",
-            # Only the second collector's envs are slow, 5 ms a step each.
+            # Only the second collector's envs are slow, 20 ms a step each: many ticks of any machine.
             env_kwargs={"where": "step", "how": "slow", "who": "collector-1"},
             pacing="free",
             max_policy_lag=2,

@@ -53,7 +53,7 @@ class Fault(Plain):
                 stream.write("the env says something\n")
                 stream.flush()
         if self.how == "slow":
-            time.sleep(0.005)
+            time.sleep(0.02)
 
 
 gym.register("Fault-v0", entry_point=Fault, max_episode_steps=25)
