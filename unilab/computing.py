@@ -12,7 +12,7 @@ from unilab.config import TrainConfig, update_gflop
 from unilab.errors import ConfigError
 
 _PAYS_FROM_GFLOP = 11_000.0  # of a run's updates: 8,000 of 2x256 at batch 256, 70 to 90 s of eager torch on one core
-_CALLS_GFLOP = 0.8  # what an eager update's calls are worth beside its products: 2 to 6 ms, however small the nets are
+_CALLS_GFLOP = 0.8  # an eager update's calls beside its products: 2 to 5 ms, however small the nets are
 
 
 def pick_compute(cfg: TrainConfig, device: torch.device, before: Mapping[str, Any] | None) -> Compute:
