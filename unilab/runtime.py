@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 
 import torch
 from torch import Tensor
 
+from unilab.algos.compiled import loading_compiler
 from unilab.algos.registry import make_learner
 from unilab.algos.symmetry import Augment, HalfMirrored, unchanged
 from unilab.assembly import (
@@ -289,14 +290,16 @@ class Runtime:
         self._console.header(header(self.plan, self.learner.facts()))
         for warning in self.plan.warnings:
             self._console.note(f"warning: {warning}")
-        continued = self.collectors.wait_ready(self._waiter)
+        weights_first = not self.schedule.uniform_prefill
+        if weights_first and not self.plan.resume:
+            self._publish_first()
+        with self._loading_compiler():
+            continued = self.collectors.wait_ready(self._waiter)
+            if not self.plan.resume:
+                self.pacer.grant(0)
+                self.collectors.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         if self.plan.resume:
             return self._go_on(self.plan.resume, continued)
-        weights_first = not self.schedule.uniform_prefill
-        if weights_first:
-            self._publish_first()
-        self.pacer.grant(0)
-        self.collectors.surviving(lambda: self.pacer.wait_finished(0, self._waiter, self._show_prefill))
         self._show_prefill()
         self._feed_normalisers((-1,) * len(self.replay.rings), self.pacer.counted(0))
         if not weights_first:
@@ -307,6 +310,10 @@ class Runtime:
         self.pacer.grant(1)
         self._timing.start(0, self.pacer.counted(0))
         return 0
+
+    def _loading_compiler(self) -> AbstractContextManager[None]:
+        waits_only = self.plan.compute.compiled and not self.plan.cfg.serial  # else it collects in this thread
+        return loading_compiler() if waits_only else nullcontext()
 
     def _publish_first(self) -> None:
         with self.trace.span("publish", version=0):

@@ -1,6 +1,9 @@
 """The compiled update computes what the eager one does. Each case compiles for half a minute; caches make it less."""
 
 import dataclasses
+import subprocess
+import sys
+import threading
 
 import pytest
 import torch
@@ -161,3 +164,26 @@ def test_there_is_no_compiler_without_a_program_that_is_one(monkeypatch, tmp_pat
 
     assert "C++ compiler" in str(compiled.no_compiler(CPU))
     assert compiled.no_compiler(torch.device("cuda")) is None
+
+
+def test_the_compiler_is_imported_while_something_else_lasts():
+    code = (
+        "import sys\n"
+        "from unilab.algos.compiled import loading_compiler\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+        "with loading_compiler():\n"
+        "    pass\n"
+        "assert {'torch._dynamo', 'torch._inductor.compile_fx', 'torch._inductor.codegen.cpp'} <= sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_compiler_that_cannot_be_imported_is_not_the_loaders_business(monkeypatch):
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # as where the import fails
+
+    with compiled.loading_compiler():
+        pass
+
+    assert raised == []

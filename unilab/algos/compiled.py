@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import gc
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -108,6 +109,29 @@ class _Compiled:
         gc.collect()
         gc.freeze()
         return metrics
+
+
+@contextmanager
+def loading_compiler() -> Iterator[None]:
+    """Import torch's compiler meanwhile, in a thread of its own: for a block that waits for two seconds or more.
+
+    The block itself imports nothing of torch, nor runs what might: modules that two threads import in opposite orders
+    meet half made. Whatever hinders the import hinders compiling too, which says so.
+    """
+
+    def load() -> None:
+        with suppress(Exception):
+            import torch._dynamo
+            import torch._inductor.codegen.cpp
+            import torch._inductor.compile_fx
+            import torch._inductor.select_algorithm  # noqa: F401
+
+    loader = threading.Thread(target=load, name="compiler", daemon=True)
+    loader.start()
+    try:
+        yield
+    finally:
+        loader.join()
 
 
 def no_compiler(device: torch.device) -> str | None:
