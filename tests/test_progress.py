@@ -8,7 +8,7 @@ import torch
 
 from unilab import progress as progress_module
 from unilab.errors import NonFinite
-from unilab.progress import Progress
+from unilab.progress import Mark, Progress
 from unilab.telemetry.console import Console
 from unilab.telemetry.every import Every, EverySeconds
 from unilab.telemetry.metrics import Metrics
@@ -50,16 +50,17 @@ class Rig:
 
     def write(self, env_steps, updates=1, *, reward_sum=0.0, skipped=0, seconds=None, resident=None, last=False):
         self.clock.now += 0.001
-        self.progress.write(
-            env_steps,
-            updates,
+        now = Mark(
+            env_steps=env_steps,
+            updates=updates,
             reward_sum=reward_sum,
             skipped=skipped,
             policy_lag=1,
             seconds=seconds or {},
             resident=resident or {},
-            last=last,
+            time_s=self.clock.now,
         )
+        self.progress.write(now, last=last)
 
     def tick(self, env_steps, **kwargs):
         """As the runtime does after a tick."""

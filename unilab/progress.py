@@ -29,16 +29,35 @@ EDGE = 0.05
 EDGE_ROWS = 3  # in a row, until the console says it: the scale of rewards may have to find itself first
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Sums at an earlier moment; speeds and shares are differences to it."""
+    """Where a run stands at a moment: sums since its start; speeds and shares are differences of two."""
 
-    time_s: float
-    env_steps: int
+    env_steps: int  # trained on so far; the x axis
     updates: int
-    reward_sum: float = 0.0
+    reward_sum: float = 0.0  # of all rows so far, env units
     policy_lag: int = 0  # versions between the learner and the policy that collected the newest rows trained on
-    seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by role and span
+    skipped: int = 0  # env steps that were not stored
+    dropped: int = 0  # env steps whose weights were too old
+    rejected: int = 0  # priorities that came too late
+    debt_chunks: int | None = None  # free-running: chunks that are in and not trained on yet; None in lockstep
+    resident: Mapping[str, int] = field(default_factory=dict)  # memory by role, bytes
+    time_s: float = field(default_factory=time.perf_counter)
+
+    def counts(self) -> dict[str, float]:
+        """What must not happen, where it has; and the debt of a free-running learner."""
+        names = {
+            "rollout/skipped_steps": self.skipped,
+            "lag/rejected_priorities": self.rejected,
+            "lag/dropped_steps": self.dropped,
+        }
+        debt = {} if self.debt_chunks is None else {"lag/debt_chunks": float(self.debt_chunks)}
+        return debt | {name: float(count) for name, count in names.items() if count}
+
+    def memory(self) -> dict[str, float]:
+        """Megabytes by role."""
+        return {f"sys/{role}_rss_mb": nbytes / 1e6 for role, nbytes in self.resident.items()}
 
 
 class Progress:
@@ -134,62 +153,33 @@ class Progress:
         self._to_console = self._console_due.due()
         return self._to_files or self._to_console
 
-    def write(
-        self,
-        env_steps: int,
-        updates: int,
-        *,
-        reward_sum: float,
-        skipped: int,
-        dropped: int = 0,
-        debt_chunks: int | None = None,
-        rejected: int = 0,
-        policy_lag: int,
-        seconds: Mapping[str, Mapping[str, float]],
-        resident: Mapping[str, int],
-        last: bool = False,
-    ) -> None:
+    def write(self, now: Mark, *, last: bool = False) -> None:
         """Write what is due; the first call only starts the clocks, the last writes whatever is not written yet.
 
         Args:
-            env_steps: trained on so far; the x axis.
-            updates: of the whole run.
-            reward_sum: of all rows so far, env units.
-            skipped: env steps that were not stored; 0 is not written.
-            dropped: env steps whose weights were too old; 0 is not written.
-            debt_chunks: free-running: chunks that are in and not trained on yet; None in lockstep.
-            rejected: priorities that came too late; 0 is not written.
-            policy_lag: versions between the learner and the policy that collected the newest rows.
-            seconds: by role and span, since the start.
-            resident: memory by role, bytes.
-            last: the run ends here.
+            now: where the run stands.
+            last: it ends here.
 
         Raises:
             NonFinite: a loss is NaN or infinite.
         """
-        now = Mark(time.perf_counter(), env_steps, updates, reward_sum, policy_lag, seconds)
         if self._mark is None:
             self._mark = now
             self._recent.append(now)
-            self._rewards_from = self._rewards_from or (env_steps, reward_sum)
+            self._rewards_from = self._rewards_from or (now.env_steps, now.reward_sum)
             return
-        memory = {f"sys/{role}_rss_mb": nbytes / 1e6 for role, nbytes in resident.items()}
-        skips = {"rollout/skipped_steps": float(skipped)} if skipped else {}
-        skips |= {} if debt_chunks is None else {"lag/debt_chunks": float(debt_chunks)}
-        skips |= {"lag/rejected_priorities": float(rejected)} if rejected else {}
-        skips |= {"lag/dropped_steps": float(dropped)} if dropped else {}
-        to_files = (self._to_files or last) and env_steps > self._written
+        to_files = (self._to_files or last) and now.env_steps > self._written
         if to_files:
-            self._scalars = self._sums(now) | _speeds(self._mark, now) | memory | skips
+            self._scalars = self._sums(now) | _speeds(self._mark, now) | now.memory() | now.counts()
         if self._to_console or last:
-            shown = self._scalars | self._recent_speeds(now) | memory
-            self._reporter.write(env_steps, shown, to_console=True, to_files=False)
+            shown = self._scalars | self._recent_speeds(now) | now.memory()
+            self._reporter.write(now.env_steps, shown, to_console=True, to_files=False)
         if to_files:
-            self._reporter.write(env_steps, self._scalars, to_console=False, to_files=True)
-            self._reporter.write_histograms(env_steps, self._histograms)
-            self._written = env_steps
+            self._reporter.write(now.env_steps, self._scalars, to_console=False, to_files=True)
+            self._reporter.write_histograms(now.env_steps, self._histograms)
+            self._written = now.env_steps
             self._mark = now
-            self._rewards_from = env_steps, reward_sum
+            self._rewards_from = now.env_steps, now.reward_sum
             self._look_at_support()
 
     def state_dict(self) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from unilab.evaluators import Evaluator, SerialEvaluator, SpawnedEvaluator
 from unilab.hooks import Hooks
 from unilab.interrupt import Interrupt
 from unilab.preflight import Plan, header, plan_run
+from unilab.progress import Mark
 from unilab.resume import Resume, check_unchanged
 from unilab.run_log import RunLog
 from unilab.run_state import Parts, as_arrays, restore
@@ -526,19 +527,19 @@ class Runtime:
         done = self._reports.totals(self.pacer.counted(tick))
         learner_ns = self.trace.totals_ns
         learner_s = {name: learner_ns.get(name, 0) / 1e9 for name in LEARNER_SPANS}
-        self.progress.write(
-            self.schedule.watermark(tick),
-            self.learner.updates,
+        now = Mark(
+            env_steps=self.schedule.watermark(tick),
+            updates=self.learner.updates,
             reward_sum=sum(part.reward for part in done),
-            skipped=sum(part.skipped for part in done),
-            dropped=self._reports.dropped,
-            debt_chunks=self.pacer.debt,
-            rejected=self.sampling.rejected,
             policy_lag=tick - 1 - self._acted(tick),
             seconds={"learner": learner_s, "collector": mean_seconds(done)},
+            skipped=sum(part.skipped for part in done),
+            dropped=self._reports.dropped,
+            rejected=self.sampling.rejected,
+            debt_chunks=self.pacer.debt,
             resident=self._resident(),
-            last=last,
         )
+        self.progress.write(now, last=last)
 
     def _acted(self, tick: int) -> int:
         """Version of the weights that collected the newest rows which a tick counts: newer ones may be coming in."""
