@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from peers import Peer
+
+from unilab.algos.compiled import Precision, fast_bf16
 
 Recipe = Literal["same recipe", "best recipe"]
 
@@ -88,15 +91,22 @@ class Contender:
 
     name: str
     recipe: Recipe
-    precision: str  # of matrix products
+    precision: Precision  # of matrix products
     options: tuple[str, ...] = ()  # of scripts/train.py, where there is no peer
     peer: Peer | None = None
     spread: int = 1  # takes so many times as many env steps in the same time, as PPO does: a task's steps times this
 
 
-def contenders(env: str) -> list[Contender]:
-    """All for an env, in the order in which they take turns."""
-    return [*_same_recipe(env), *_best_recipe(env)]
+def contenders(env: str, products: Precision | None = None) -> list[Contender]:
+    """All for an env, in the order in which they take turns.
+
+    Args:
+        env: id.
+        products: what unilab's matrix products are in where they may be in either; None: what is fast on this
+            processor. Where that is bfloat16, a row with float32 stands beside it.
+    """
+    fast = products or ("bf16" if fast_bf16(torch.device("cpu")) else "fp32")
+    return [*_same_recipe(env, fast), *_best_recipe(env, fast)]
 
 
 def pick(all_of_them: Sequence[Contender], names: Sequence[str]) -> list[Contender]:
@@ -111,7 +121,7 @@ def pick(all_of_them: Sequence[Contender], names: Sequence[str]) -> list[Contend
     return [one for one in all_of_them if not names or one.name.startswith(tuple(names))]
 
 
-def _same_recipe(env: str) -> list[Contender]:
+def _same_recipe(env: str, products: Precision) -> list[Contender]:
     sac, crossq = PUBLISHED_SAC.get(env, {}), PUBLISHED_CROSSQ.get(env, {})
     critic = PUBLISHED_CROSSQ_CRITIC.get(env, [1024, 1024])
     nets = {"net_arch": {"pi": [256, 256], "qf": critic}}
@@ -120,22 +130,23 @@ def _same_recipe(env: str) -> list[Contender]:
     wide += _options({"learning_starts": 100, **crossq})
     return [
         _ours("unilab-sac-sb3-fp32", "same recipe", "fp32", ours),
-        _ours("unilab-sac-sb3-bf16", "same recipe", "bf16", ours),
+        *([_ours("unilab-sac-sb3-bf16", "same recipe", "bf16", ours)] if products == "bf16" else []),
         _peer("sb3-sac", "same recipe", Peer(library="sb3", algo="SAC", settings=sac)),
         _peer("sbx-sac", "same recipe", Peer(library="sbx", algo="SAC", settings=sac)),
-        _ours("unilab-crossq-published", "same recipe", "bf16", wide),
+        _ours("unilab-crossq-published", "same recipe", products, wide),
         _peer("sbx-crossq", "same recipe", Peer(library="sbx", algo="CrossQ", settings=crossq, policy=nets)),
         _peer("sb3-ppo", "same recipe", PUBLISHED_PPO.get(env, Peer(library="sb3", algo="PPO"))),
     ]
 
 
-def _best_recipe(env: str) -> list[Contender]:
+def _best_recipe(env: str, products: Precision) -> list[Contender]:
     together = {"learning_rate": 1e-3, "learning_starts": 1000, "gradient_steps": 8}
     small: Mapping[str, Any] = {"net_arch": [64, 64]} if env == "Pendulum-v1" else {}
     # A compiled update wins back what compiling takes on the long task only.
     eager = ("--compile", "off") if small else ()
     narrow = ("--hidden", "64", "64", *eager) if small else ()
-    precision = "fp32" if small else "bf16"
+    precision: Precision = "fp32" if small else products
+    beside = [_ours("unilab-best-sac-fp32", "best recipe", "fp32", ("--algo", "sac"))] if precision == "bf16" else []
     many = {"library": "sbx", "num_envs": 8}
     width = {"net_arch": small.get("net_arch", [256, 256])}
     fast: tuple[Contender, ...] = ()
@@ -145,7 +156,7 @@ def _best_recipe(env: str) -> list[Contender]:
     return [
         *fast,
         _ours("unilab-best-sac", "best recipe", precision, ("--algo", "sac", *narrow)),
-        *([] if small else [_ours("unilab-best-sac-fp32", "best recipe", "fp32", ("--algo", "sac"))]),
+        *beside,
         _ours("unilab-best-crossq", "best recipe", precision, ("--algo", "crossq", *narrow)),
         _ours("unilab-best-flashsac", "best recipe", precision, ("--algo", "flashsac", *eager)),
         _peer(
@@ -181,7 +192,7 @@ def _options(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value)))
 
 
-def _ours(name: str, recipe: Recipe, precision: str, options: Sequence[str], *, spread: int = 1) -> Contender:
+def _ours(name: str, recipe: Recipe, precision: Precision, options: Sequence[str], *, spread: int = 1) -> Contender:
     words = (*options, "--precision", precision)
     return Contender(name=name, recipe=recipe, precision=precision, options=words, spread=spread)
 
