@@ -4,6 +4,7 @@ import dataclasses
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 
 import pytest
 import torch
@@ -187,3 +188,35 @@ def test_a_compiler_that_cannot_be_imported_is_not_the_loaders_business(monkeypa
         pass
 
     assert raised == []
+
+
+def test_what_is_broken_off_leaves_no_compiler_queued():
+    import torch._inductor.config as inductor
+    from torch._inductor.async_compile import AsyncCompile
+
+    ran: list[int] = []
+    running: list[Future[bool]] = []
+    queued: list[Future[None]] = []
+    busy, go_on = threading.Event(), threading.Event()
+
+    def work() -> bool:
+        busy.set()
+        return go_on.wait(60)
+
+    def broken_off() -> None:
+        with compiled._compiler(Compute(compiled=True, compilers=2), CPU):
+            assert inductor.compile_threads == 2
+            pool = AsyncCompile.pool()
+            running.extend(pool.submit(work) for _ in range(2))
+            queued.extend(pool.submit(ran.append, i) for i in range(5))
+            busy.wait(60)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken_off()
+    go_on.set()
+
+    assert all(future.cancelled() for future in queued)
+    assert running[0].result(60)
+    assert ran == []
+    assert AsyncCompile.pool.cache_info().currsize == 0

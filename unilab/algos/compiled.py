@@ -175,8 +175,20 @@ def _compiler(compute: Compute, device: torch.device) -> Iterator[None]:
     try:
         with dynamo.patch(trace_autograd_ops=True), inductor.patch(settings):
             yield
+    except BaseException:
+        _forget_queued()
+        raise
     finally:
         select_algorithm.clear_preprocessing_fns(clear_defaults=False)
+
+
+def _forget_queued() -> None:
+    """Drop the C++ files that wait for a compiler: the end of the process would wait for every one of them."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    if AsyncCompile.pool.cache_info().currsize:  # it is made when it is asked for
+        AsyncCompile.pool().shutdown(wait=False, cancel_futures=True)
+        AsyncCompile.pool.cache_clear()
 
 
 def _template_first(choices: list[Any]) -> list[Any]:
