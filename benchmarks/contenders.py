@@ -97,16 +97,13 @@ class Contender:
     spread: int = 1  # takes so many times as many env steps in the same time, as PPO does: a task's steps times this
 
 
-def contenders(env: str, products: Precision | None = None) -> list[Contender]:
+def contenders(env: str) -> list[Contender]:
     """All for an env, in the order in which they take turns.
 
-    Args:
-        env: id.
-        products: what unilab's matrix products are in where they may be in either; None: what is fast on this
-            processor. Where that is bfloat16, a row with float32 stands beside it.
+    Where this processor is fast at bfloat16, unilab's matrix products are in it, and a row with float32 stands beside.
     """
-    fast = products or ("bf16" if fast_bf16(torch.device("cpu")) else "fp32")
-    return [*_same_recipe(env, fast), *_best_recipe(env, fast)]
+    products: Precision = "bf16" if fast_bf16(torch.device("cpu")) else "fp32"
+    return [*_same_recipe(env, products), *_best_recipe(env, products)]
 
 
 def pick(all_of_them: Sequence[Contender], names: Sequence[str]) -> list[Contender]:

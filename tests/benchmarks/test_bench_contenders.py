@@ -10,13 +10,17 @@ from unilab.cli import parse
 RECIPES = {"same recipe", "best recipe"}
 
 
-PRECISIONS = ("fp32", "bf16")
+@pytest.fixture(params=[True, False], ids=["fast at bf16", "slow at bf16"])
+def fast(request, monkeypatch):
+    """Whether the processor is fast at bfloat16."""
+    monkeypatch.setattr("contenders.fast_bf16", lambda _: request.param)
+    return request.param
 
 
-@pytest.mark.parametrize("products", PRECISIONS)
+@pytest.mark.usefixtures("fast")
 @pytest.mark.parametrize("env", sorted(TASKS))
-def test_every_recipe_has_both_sides_and_no_name_comes_twice(env, products):
-    everyone = contenders(env, products)
+def test_every_recipe_has_both_sides_and_no_name_comes_twice(env):
+    everyone = contenders(env)
 
     assert len({one.name for one in everyone}) == len(everyone)
     for recipe in RECIPES:
@@ -24,21 +28,20 @@ def test_every_recipe_has_both_sides_and_no_name_comes_twice(env, products):
         assert sides == {True, False}
 
 
-@pytest.mark.parametrize("products", PRECISIONS)
+@pytest.mark.usefixtures("fast")
 @pytest.mark.parametrize("env", sorted(TASKS))
-def test_unilab_takes_every_command_line(env, products):
-    for one in contenders(env, products):
+def test_unilab_takes_every_command_line(env):
+    for one in contenders(env):
         if one.peer is None:
             cfg = parse([*one.options, "--env", env])
             assert cfg.precision == one.precision
             assert cfg.env.env == env
 
 
-@pytest.mark.parametrize(("fast", "precisions"), [(True, {"fp32", "bf16"}), (False, {"fp32"})])
-def test_nobody_computes_in_bfloat16_where_the_processor_is_slow_at_it(monkeypatch, fast, precisions):
-    monkeypatch.setattr("contenders.fast_bf16", lambda _: fast)
+def test_nobody_computes_in_bfloat16_where_the_processor_is_slow_at_it(fast):
+    precisions = {one.precision for one in contenders("HalfCheetah-v5")}
 
-    assert {one.precision for one in contenders("HalfCheetah-v5")} == precisions
+    assert precisions == ({"fp32", "bf16"} if fast else {"fp32"})
 
 
 def test_the_published_settings_of_sac_are_the_same_on_both_sides():
