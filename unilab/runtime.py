@@ -314,7 +314,7 @@ class Runtime:
 
     def _loading_compiler(self) -> AbstractContextManager[None]:
         waits_only = self.plan.compute.compiled and not self.plan.cfg.serial  # else it collects in this thread
-        return loading_compiler() if waits_only else nullcontext()
+        return loading_compiler(self.plan.device) if waits_only else nullcontext()
 
     def _publish_first(self) -> None:
         with self.trace.span("publish", version=0):

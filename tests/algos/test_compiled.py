@@ -1,6 +1,8 @@
 """The compiled update computes what the eager one does. Each case compiles for half a minute; caches make it less."""
 
 import dataclasses
+import gc
+import os
 import subprocess
 import sys
 import threading
@@ -169,14 +171,47 @@ def test_there_is_no_compiler_without_a_program_that_is_one(monkeypatch, tmp_pat
 
 def test_the_compiler_is_imported_while_something_else_lasts():
     code = (
-        "import sys\n"
+        "import sys, torch\n"
         "from unilab.algos.compiled import loading_compiler\n"
         "assert 'torch._dynamo' not in sys.modules\n"
-        "with loading_compiler():\n"
+        "with loading_compiler(torch.device('cuda')):\n"
         "    pass\n"
         "assert {'torch._dynamo', 'torch._inductor.compile_fx', 'torch._inductor.codegen.cpp'} <= sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@compiles
+def test_the_cpp_compiler_gets_ready_behind_the_import(tmp_path):
+    code = (
+        "import sys, threading, torch\n"
+        "from unilab.algos.compiled import loading_compiler\n"
+        "with loading_compiler(torch.device('cpu')):\n"
+        "    pass\n"
+        "loaded = set(sys.modules)\n"
+        "[ready] = [thread for thread in threading.enumerate() if thread.name == 'c++']\n"
+        "assert ready.daemon, 'a run that ends early would wait for it'\n"
+        "ready.join(120)\n"
+        # What this thread imports, the compiler might import at that moment too.
+        "print(*sorted(name for name in set(sys.modules) - loaded if not name.endswith('.kernel')))\n"
+    )
+    cache = tmp_path / "cache"
+    environ = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
+
+    run = subprocess.run([sys.executable, "-c", code], env=environ, check=True, capture_output=True, text=True)
+
+    assert run.stdout.split() == []
+    assert list(cache.rglob("*.main.so")), "the empty kernel was not built"
+
+
+def test_a_cpp_compiler_that_fails_is_not_the_loaders_business():
+    import torch._inductor.config as inductor
+    from torch._inductor.codecache import CppPythonBindingsCodeCache
+
+    with inductor.patch({"cpp.cxx": ("/no/such/compiler",)}):
+        with pytest.raises(Exception, match="/no/such/compiler"):
+            CppPythonBindingsCodeCache.load_pybinding([], compiled._EMPTY_KERNEL)
+        compiled._warm_up()
 
 
 def test_a_compiler_that_cannot_be_imported_is_not_the_loaders_business(monkeypatch):
@@ -184,10 +219,34 @@ def test_a_compiler_that_cannot_be_imported_is_not_the_loaders_business(monkeypa
     monkeypatch.setattr(threading, "excepthook", raised.append)
     monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # as where the import fails
 
-    with compiled.loading_compiler():
+    with compiled.loading_compiler(CPU):
         pass
 
     assert raised == []
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_garbage_is_looked_for_as_before_once_the_update_is_compiled(monkeypatch, collecting, fails):
+    seen: list[bool] = []
+
+    def graph(x: torch.Tensor, _: bool) -> dict[str, torch.Tensor]:
+        seen.append(gc.isenabled())
+        if fails:
+            raise TypeError("cannot be compiled")
+        return {"y": x}
+
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: graph)
+    try:
+        if not collecting:
+            gc.disable()
+        prepare(lambda x, _: {"y": x}, Compute(compiled=True), CPU)(torch.ones(2), True)
+        after = gc.isenabled()
+    finally:
+        gc.enable()
+
+    assert seen == [False]
+    assert after == collecting
 
 
 def test_what_is_broken_off_leaves_no_compiler_queued():

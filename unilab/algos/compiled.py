@@ -45,6 +45,10 @@ class Compute:
 
 EAGER = Compute()
 
+_EMPTY_KERNEL = """#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel() { using Vector = at::vec::Vectorized<float>; }
+"""
+
 
 def prepare(step: Step, compute: Compute, device: torch.device) -> Step:
     """``step`` as ``compute`` asks; called for the first time, it compiles.
@@ -94,7 +98,7 @@ class _Compiled:
                 options={"guard_filter_fn": _of_arguments},
                 isolate_recompiles=True,
             )
-            with self._compute.stoppable(), _compiler(self._compute, self._device):
+            with self._compute.stoppable(), _compiler(self._compute, self._device), _garbage_kept():
                 metrics = graph(*args)
         except Stopped:
             raise
@@ -112,11 +116,12 @@ class _Compiled:
 
 
 @contextmanager
-def loading_compiler() -> Iterator[None]:
+def loading_compiler(device: torch.device) -> Iterator[None]:
     """Import torch's compiler meanwhile, in a thread of its own: for a block that waits for two seconds or more.
 
     The block itself imports nothing of torch, nor runs what might: modules that two threads import in opposite orders
-    meet half made. Whatever hinders the import hinders compiling too, which says so.
+    meet half made. Whatever hinders the import hinders compiling too, which says so. For a CPU the C++ compiler gets
+    ready as well, which goes on behind the block.
     """
 
     def load() -> None:
@@ -124,7 +129,11 @@ def loading_compiler() -> Iterator[None]:
             import torch._dynamo
             import torch._inductor.codegen.cpp
             import torch._inductor.compile_fx
-            import torch._inductor.select_algorithm  # noqa: F401
+            import torch._inductor.select_algorithm
+            import torch.utils.cpp_extension  # noqa: F401
+
+            if device.type == "cpu":
+                threading.Thread(target=_warm_up, name="c++", daemon=True).start()
 
     loader = threading.Thread(target=load, name="compiler", daemon=True)
     loader.start()
@@ -132,6 +141,17 @@ def loading_compiler() -> Iterator[None]:
         yield
     finally:
         loader.join()
+
+
+def _warm_up() -> None:
+    """Build an empty kernel: torch looks for vector instructions and precompiles its headers before the first one.
+
+    On a fresh machine that takes 14 s of a compiler, in which the update can be traced. Compiling waits for the rest.
+    """
+    with suppress(Exception):  # as for the import
+        from torch._inductor.codecache import CppPythonBindingsCodeCache
+
+        CppPythonBindingsCodeCache.load_pybinding([], _EMPTY_KERNEL)
 
 
 def no_compiler(device: torch.device) -> str | None:
@@ -180,6 +200,18 @@ def _compiler(compute: Compute, device: torch.device) -> Iterator[None]:
         raise
     finally:
         select_algorithm.clear_preprocessing_fns(clear_defaults=False)
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Look for no garbage: what a compiler builds lives as long as it works, and each look goes through all of it."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _forget_queued() -> None:
