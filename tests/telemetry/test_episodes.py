@@ -65,3 +65,16 @@ def test_a_window_continues_from_its_state():
     assert again.scalars() == window.scalars()
     assert again.scalars()["rollout/ep_rew_mean"] == 2.5
     assert (again.total, again.best) == (4, 5.0) == (window.total, window.best)
+
+
+def test_a_metric_does_not_stand_in_for_what_is_measured_here():
+    window = EpisodeWindow(size=2)
+    window.add(episode(-3.0, ep_rew_mean=77.0, ep_len_mean=1e6, terminated_rate=9.0, reward_per_step=5.0))
+
+    scalars = window.scalars()
+    assert scalars["rollout/ep_rew_mean"] == -3.0
+    assert scalars["rollout/info_ep_rew_mean"] == 77.0
+    assert scalars["rollout/ep_len_mean"] < 1e6
+    assert scalars["rollout/terminated_rate"] <= 1.0
+    assert scalars["rollout/info_reward_per_step"] == 5.0
+    assert "rollout/reward_per_step" not in scalars

@@ -8,6 +8,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+MEASURED = frozenset(
+    {
+        "ep_rew_mean",
+        "ep_len_mean",
+        "terminated_rate",
+        "truncated_rate",
+        "reward_per_step",
+        "skipped_steps",
+        "mean_reward",
+        "std_reward",
+        "mean_ep_length",
+    }
+)
+"""Names under ``rollout/`` and ``eval/`` that are no env's to give."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
@@ -88,8 +103,13 @@ class EpisodeWindow:
 
 
 def scalar_name(metric: str) -> str:
-    """What a metric of the env is called among the scalars: success flags as SB3 calls their mean."""
-    return "success_rate" if metric in ("is_success", "success") else metric
+    """What a metric of the env is called among the scalars: success flags as SB3 calls their mean.
+
+    One with the name of a scalar that is measured here stands beside it as ``info_`` and its name.
+    """
+    if metric in ("is_success", "success"):
+        return "success_rate"
+    return f"info_{metric}" if metric in MEASURED else metric
 
 
 def _mean(values: Iterable[float]) -> float:
