@@ -122,7 +122,7 @@ class ByPriority:
     def draw(self, tick: int) -> None:
         """See ``Sampling``."""
         self._move_domain(tick)
-        rows = self._schedule.updates(tick) * self._batch_size
+        rows = self._rows(tick)
         if rows:
             beta = self._cfg.beta((tick - 1) / self._schedule.total_ticks)
             drawn = self._priorities.draw(self._sampler.uniforms(tick, rows + 1), beta)
@@ -160,7 +160,12 @@ class ByPriority:
         """See ``Sampling``."""
         self._priorities.load_state_dict(state["priorities"])
         self._low, self._high = state["low"].tolist(), state["high"].tolist()
-        self._draws = {int(tick): _Draw(int(tick), **drawn) for tick, drawn in state["draws"].items()}
+        draws = [_Draw(int(tick), **drawn) for tick, drawn in state["draws"].items()]
+        # One of another batch size is drawn anew.
+        self._draws = {drawn.tick: drawn for drawn in draws if len(drawn.cells) == self._rows(drawn.tick)}
+
+    def _rows(self, tick: int) -> int:
+        return self._schedule.updates(tick) * self._batch_size
 
     def _move_domain(self, tick: int) -> None:
         schedule, pacer = self._schedule, self._pacer

@@ -13,6 +13,7 @@ from test_many_collectors import small
 from test_resume import go_on, run_of, scalars
 from unilab.algos.registry import ALGORITHMS
 from unilab.config import TrainConfig
+from unilab.resume import check_changes, open_resume, saved_config
 from unilab.runtime import Runtime
 from unilab.train import train
 
@@ -110,3 +111,19 @@ def test_a_run_starts_with_the_replay_of_another(tmp_path: Path) -> None:
     cfg = by_priority(tmp_path, 2, serial=True, total_steps=900)
 
     assert train(dataclasses.replace(cfg, replay_from=run_of(teacher))).updates == 900 - 90
+
+
+@pytest.mark.parametrize("collectors", [1, 2])
+@pytest.mark.parametrize("serial", [True, False])
+@pytest.mark.parametrize("batch_size", [4, 32])
+def test_a_run_goes_on_with_another_batch_size(tmp_path: Path, collectors: int, serial: bool, batch_size: int) -> None:
+    # The batch that was drawn ahead has the size of before.
+    half = run_of(train(by_priority(tmp_path, collectors, total_steps=480, serial=serial)))
+    resume = open_resume(str(half), tmp_path)
+    saved = saved_config(resume)
+    assert saved.replay.batch_size not in (4, 32)
+    replay = dataclasses.replace(saved.replay, batch_size=batch_size)
+    cfg = dataclasses.replace(saved, total_steps=700, replay=replay)
+    check_changes(cfg, saved, {"batch_size"})
+
+    assert train(cfg, resume).env_steps >= 700
