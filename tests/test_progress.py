@@ -149,7 +149,7 @@ def test_the_prefill_is_said_every_few_seconds_and_at_its_end(rig):
     for second, env_steps in [(0, 10), (1, 20), (2, 30), (3, 40), (11.9, 50), (12, 60), (12.5, 100)]:
         rig.clock.now = 1000.0 + second
         before = len(rig.lines)
-        rig.progress.prefill(env_steps, 100, reward_sum=-1.5 * env_steps)
+        rig.progress.prefill(env_steps, 100, reward_per_step=-1.5)
         if len(rig.lines) > before:
             said.append(env_steps)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -16,7 +17,7 @@ from unilab.errors import Stopped, WorkerDied
 from unilab.interrupt import Interrupt
 from unilab.pacing import IDLE, PHASES, Chunk, Line, Look, Pacer, SerialLockstep
 from unilab.preflight import Plan
-from unilab.shm import Peer, Waiter
+from unilab.shm import Counters, Peer, Waiter
 from unilab.telemetry.trace import Tracer
 from unilab.workers import Collector, CollectorJob, Worker, collector_main
 from unilab.workers.collector import open_collector
@@ -342,14 +343,13 @@ class SerialCollectors:
         for collector, guest, counters in zip(self._collectors, self._guests, self._counters, strict=True):
             guest.at(chunk.number, chunk.number - 1)
             with self._trace.span("collect", chunk=chunk.number), guest.span("chunk", chunk=chunk.number):
-                collector.run(chunk, self._round_done if chunk.number else self._prefill_round_done)
+                collector.run(chunk, partial(self._round_done, counters, prefill=chunk.number == 0))
             counters["finished"] = chunk.number
         torch.set_num_threads(self._plan.threads.learner)
 
-    def _round_done(self) -> None:
+    def _round_done(self, counters: Counters, *, prefill: bool) -> None:
+        counters["rounds"] += 1
         if self._interrupt.age_s() > self._plan.cfg.pacing.shutdown_timeout_s:
             raise Stopped("interrupted in the middle of a chunk")
-
-    def _prefill_round_done(self) -> None:
-        self._round_done()
-        self._look()
+        if prefill:
+            self._look()

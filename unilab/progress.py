@@ -133,7 +133,7 @@ class Progress:
         self._free = True
         self._lags.add(lags)
 
-    def prefill(self, env_steps: int, total: int, reward_sum: float) -> None:
+    def prefill(self, env_steps: int, total: int, reward_per_step: float) -> None:
         """Say how far the prefill is, every few seconds and, once, at its end."""
         ended = env_steps >= total
         if self._console_due.due() or (ended and not self._prefilled):
@@ -142,7 +142,7 @@ class Progress:
                 phase="prefill",
                 env_steps=env_steps,
                 of=total,
-                reward_per_step=reward_sum / max(1, env_steps),
+                reward_per_step=reward_per_step,
                 **_short(self.episodes.scalars()),
             )
             self._console_due = EverySeconds(self._console_s)

@@ -485,6 +485,7 @@ class Runtime:
             self.grant(tick + 1)
         self._write_progress(tick)
         self._timing.start(tick, self.pacer.counted(tick))
+        self._timing.leave_out()  # the collectors that were ready first have waited for the others
         return tick
 
     def _pack_again(self, tick: int) -> None:
@@ -506,7 +507,9 @@ class Runtime:
 
     def _show_prefill(self) -> None:
         self.progress.add_episodes(self._reports.take_episodes((0,) * len(self.replay.rings)))
-        self.progress.prefill(self.replay.cursor, self.schedule.prefill, self._reports.reward_sum)
+        cfg, rounds = self.plan.cfg, sum(channel.counters["rounds"] for channel in self._shared.channels)
+        made = rounds * (cfg.env.num_envs // cfg.pacing.num_collectors)  # with n-step returns more than there are rows
+        self.progress.prefill(self.replay.cursor, self.schedule.prefill, self._reports.reward_sum / max(1, made))
 
     def _feed_normalisers(self, after: tuple[int, ...], upto: tuple[int, ...]) -> None:
         """Rows of the chunks after the first and up to the second, of each collector; -1: from the very first row."""

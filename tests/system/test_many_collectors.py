@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import os
 import random
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -20,6 +22,7 @@ from test_resume import go_on, run_of, scalars
 from unilab.checkpoint import load_checkpoint, load_replay
 from unilab.config import TrainConfig
 from unilab.errors import ConfigError, WorkerDied
+from unilab.hooks import Hooks
 from unilab.pacing import PacingConfig
 from unilab.replay import Replay, RowLayout
 from unilab.replay.ring import RANDOM_POLICY
@@ -350,3 +353,16 @@ def test_a_hanging_collector_is_found_while_the_others_go_on(tmp_path: Path, mon
 
     with pytest.raises(WorkerDied, match=r"no data from collector-1 \(pid \d+\) for \d+ s"):
         train(cfg)
+
+
+def test_shares_of_time_after_going_on_leave_out_the_wait_for_the_others(tmp_path: Path) -> None:
+    first = train(small(tmp_path, 3, total_steps=480))
+    resume = open_resume(str(run_of(first)), tmp_path)
+    said = io.StringIO()
+    train(dataclasses.replace(saved_config(resume), total_steps=600), resume, Hooks(stream=said))
+
+    lines = re.findall(r"^(?:learner|collector-\d) .*%.*$", said.getvalue(), re.MULTILINE)
+    assert len(lines) == 4, said.getvalue()
+    for line in lines:
+        shares = [float(share) for share in re.findall(r"(-?[\d.]+) %", line)]
+        assert all(-1.0 <= share <= 100.0 for share in shares), line

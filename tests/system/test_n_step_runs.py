@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from unilab.config import TrainConfig
 from unilab.envs.registry import make_env
 from unilab.envs.toy import ToyEnv
 from unilab.errors import ConfigError, NonFinite
+from unilab.hooks import Hooks
 from unilab.replay import ReplayConfig, RowLayout
 from unilab.resume import open_resume, saved_config
 from unilab.train import train
@@ -215,3 +218,17 @@ def test_rows_of_another_sum_are_refused(tmp_path: Path) -> None:
     for n_step, gamma in ((1, GAMMA), (2, GAMMA), (3, 0.9)):
         with pytest.raises(ConfigError, match=r"rows of n_step=3 and gamma=0\.99, this run's have"):
             run(n_step, gamma, replay_from=teacher)
+
+
+@pytest.mark.parametrize("serial", [True, False])
+@pytest.mark.parametrize("n_step", [1, 5, 40])
+def test_the_prefill_s_reward_per_step_is_over_the_steps_that_brought_it(
+    tmp_path: Path, n_step: int, serial: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One for each step: rows are late, their rewards are counted at once.
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "sample_envs"))
+    said = io.StringIO()
+    cfg = config(tmp_path, n_step, serial=serial, env="sample_envs:Plain-v0", total_steps=200, env_kwargs={})
+    train(cfg, hooks=Hooks(stream=said))
+
+    assert re.search(r"^phase=prefill env_steps=90 of=90 reward_per_step=1( |$)", said.getvalue(), re.MULTILINE), said
