@@ -23,6 +23,7 @@ from unilab.config import (
     overlay,
     parse_count,
     preset_path,
+    read_mapping,
     threads_of,
     update_gflop,
 )
@@ -121,7 +122,7 @@ def test_values_of_sections_become_what_their_field_holds(values, section, expec
         ({"threads": "all"}, "threads: 'all' is not a "),
         ({"learner": {"gamma": True}}, r"x\.yaml: learner: gamma: True is not a float"),
         ({"learner": {"gamma": "much"}}, "gamma: 'much' is not a float"),
-        ({"learner": {"hidden": 64}}, "hidden: 64 is not a tuple"),
+        ({"learner": {"hidden": 64}}, "hidden: 64 is not a list"),
         ({"learner": {"hidden": [64, "wide"]}}, "hidden: 'wide' is not a int"),
         ({"env": {"vec": "threads"}}, "vec: 'threads' is not a "),
         ({"env": {"env_kwargs": [1]}}, r"env_kwargs: \[1\] is not a dict"),
@@ -409,3 +410,18 @@ def test_a_learner_that_keeps_to_its_own_cores_has_no_thread_for_those_of_the_co
     assert threads_of(TrainConfig()).learner == 2
     assert threads_of(TrainConfig(affinity="spread")).learner == 1
     assert threads_of(replace(TrainConfig(), pacing=PacingConfig(utd=0.01))).learner == 1
+
+
+def test_a_key_that_is_given_twice_is_refused(tmp_path):
+    file = tmp_path / "twice.yaml"
+    file.write_text("algo: sac\nlearner:\n  gamma: 0.9\n  gamma: 0.99\n")
+
+    with pytest.raises(ConfigError, match="gamma is given twice"):
+        load_file(file, DEFAULT)
+    file.write_text("base: &base {gamma: 0.9}\nlearner:\n  <<: *base\n  gamma: 0.99\n")
+    assert read_mapping(file)["learner"] == {"gamma": 0.99}, "what is merged gives way, as YAML has it"
+
+
+def test_a_key_of_a_section_is_told_where_it_belongs():
+    with pytest.raises(ConfigError, match=r"unknown key 'batch_size'; it belongs under replay:"):
+        overlay(DEFAULT, {"batch_size": 3}, "x.yaml")

@@ -309,6 +309,21 @@ def load_file(path: Path, base: TrainConfig) -> TrainConfig:
     return overlay(base, read_mapping(path), str(path))
 
 
+class _OnceEach(yaml.SafeLoader):
+    """A safe loader to which a key that is given twice is an error: YAML says so, and PyYAML takes the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
+                if key_node.value in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"{key_node.value} is given twice", problem_mark=key_node.start_mark
+                    )
+                seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
 def read_mapping(path: Path) -> Mapping[str, Any]:
     """The keys and values of a YAML file.
 
@@ -316,7 +331,7 @@ def read_mapping(path: Path) -> Mapping[str, Any]:
         ConfigError: it cannot be read, or is something else.
     """
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.load(path.read_text(), _OnceEach)  # a safe one
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, Mapping | None):
@@ -339,7 +354,7 @@ def overlay(config: T, values: Mapping[str, Any], where: str) -> T:
     changes: dict[str, Any] = {}
     for key, value in values.items():
         if key not in hints:
-            raise ConfigError(f"{where}: unknown key {key!r}{nearest(str(key), hints)}")
+            raise ConfigError(f"{where}: unknown key {key!r}{_belongs(config, key) or nearest(str(key), hints)}")
         current = getattr(config, key)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, Mapping):
@@ -348,6 +363,13 @@ def overlay(config: T, values: Mapping[str, Any], where: str) -> T:
         else:
             changes[key] = _convert(value, hints[key], f"{where}: {key}")
     return dataclasses.replace(config, **changes)  # type: ignore[type-var]
+
+
+def _belongs(config: Any, key: Any) -> str:
+    """Where a key belongs that is one of a section's."""
+    sections = [(f.name, getattr(config, f.name)) for f in dataclasses.fields(config)]
+    found = [name for name, section in sections if dataclasses.is_dataclass(section) and hasattr(section, str(key))]
+    return f"; it belongs under {found[0]}:" if found else ""
 
 
 def parse_count(text: str) -> int:
@@ -432,7 +454,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         return value
     elif hint is Path and isinstance(value, str):
         return Path(value)
-    raise ConfigError(f"{where}: {value!r} is not a {getattr(hint, '__name__', hint)}")
+    raise ConfigError(f"{where}: {value!r} is not a {'list' if origin is tuple else getattr(hint, '__name__', hint)}")
 
 
 def as_plain(value: Any) -> Any:
