@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -28,7 +29,7 @@ from unilab.errors import ConfigError, EnvError
 from unilab.pacing import Schedule
 from unilab.replay import HostSlots, Ring, RowLayout
 from unilab.replay.priorities import Priorities
-from unilab.resume import Preload, Resume, open_replay, open_weights
+from unilab.resume import Preload, Resume, open_replay, open_weights, other_spaces
 from unilab.rundir import create_run_dir
 from unilab.spec import EnvSpec
 from unilab.telemetry.trace import TraceSpec
@@ -128,6 +129,11 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
     """
     t0_ns = time.perf_counter_ns()
     check(cfg)
+    if multiprocessing.current_process().daemon and not cfg.serial:
+        raise ConfigError(
+            "this process is a worker of multiprocessing.Pool, or daemonic otherwise, and may start no processes: "
+            "use concurrent.futures.ProcessPoolExecutor, or serial=True"
+        )
     check_service(cfg.track)
     device = pick_device(cfg.device)
     threads = threads_of(cfg)
@@ -143,10 +149,10 @@ def plan_run(cfg: TrainConfig, resume: Resume | None = None, deadline: Deadline 
     check_run_memory(cfg, spec)
     warnings += warnings_of(size_findings(cfg, spec, memory_needs(cfg, spec), row_bytes(cfg, spec)))
     if resume:
-        check_resume(cfg, resume)
+        check_resume(cfg, spec, resume)
         return Plan(cfg, spec, device, threads, cores, compute, resume.run_dir, t0_ns, resume, warnings=warnings)
     weights = open_weights(cfg.init_from, cfg.algo) if cfg.init_from else None
-    preload = open_replay(cfg.replay_from, cfg, row_layout(cfg, spec).width) if cfg.replay_from else None
+    preload = open_replay(cfg.replay_from, cfg, spec, row_layout(cfg, spec).width) if cfg.replay_from else None
     try:
         run_dir = create_run_dir(cfg.log_dir, cfg.env.env, cfg.algo, cfg.seed, cfg.name)
     except OSError as error:
@@ -176,12 +182,14 @@ def look_at_env(cfg: TrainConfig, deadline: Deadline) -> EnvSpec:
         ) from error
 
 
-def check_resume(cfg: TrainConfig, resume: Resume) -> None:
-    """Refuse to go on where nothing is left to do.
+def check_resume(cfg: TrainConfig, spec: EnvSpec, resume: Resume) -> None:
+    """Refuse to go on where nothing is left to do, or where the env is not what it was.
 
     Raises:
-        ConfigError: says what to raise.
+        ConfigError: says what to raise, or what differs.
     """
+    if found := other_spaces(resume.checkpoint, spec):
+        raise ConfigError(f"resume: {cfg.env.env} has other spaces than when {resume.checkpoint} was saved: {found}")
     tick, schedule = int(resume.state["tick"]), cfg.schedule()
     if tick >= schedule.total_ticks:
         raise ConfigError(

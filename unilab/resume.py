@@ -13,6 +13,7 @@ import yaml
 from unilab.checkpoint import find_checkpoint, list_checkpoints, load_checkpoint, load_state, preloadable, read_meta
 from unilab.config import TrainConfig, as_plain, overlay
 from unilab.errors import ConfigError, nearest
+from unilab.spec import EnvSpec
 
 FREE = frozenset(
     {
@@ -154,11 +155,12 @@ def open_weights(where: Path, algo: str) -> Mapping[str, Any]:
     return learner
 
 
-def open_replay(where: Path, cfg: TrainConfig, row_width: int) -> Preload:
+def open_replay(where: Path, cfg: TrainConfig, spec: EnvSpec, row_width: int) -> Preload:
     """The replay that a new run starts with.
 
     Raises:
-        ConfigError: there is none, it cannot be read, another env made it, or its rows stand for other sums of rewards.
+        ConfigError: there is none, it cannot be read, another env made it, or its rows stand for something else:
+            other spaces, or other sums of rewards.
     """
     env = cfg.env.env
     if not where.exists():
@@ -166,6 +168,8 @@ def open_replay(where: Path, cfg: TrainConfig, row_width: int) -> Preload:
     path = find_checkpoint(where.resolve()).path
     if (made_by := read_meta(path)["env"]) != env:
         raise ConfigError(f"replay_from={where} holds transitions of env={made_by}, this run is of env={env}")
+    if found := other_spaces(path, spec):
+        raise ConfigError(f"replay_from={where} holds transitions of other spaces than this run's env has: {found}")
     then = overlay(TrainConfig(), yaml.safe_load(load_checkpoint(path)["config"]), str(path)).learner
     same_sums = cfg.learner.n_step == 1 or cfg.learner.gamma == then.gamma
     if cfg.learner.n_step != then.n_step or not same_sums:
@@ -174,6 +178,12 @@ def open_replay(where: Path, cfg: TrainConfig, row_width: int) -> Preload:
             f"this run's have n_step={cfg.learner.n_step} and gamma={cfg.learner.gamma:g}"
         )
     return Preload(path, preloadable(path, row_width))
+
+
+def other_spaces(checkpoint: Path, spec: EnvSpec) -> str:
+    """What differs between the spaces of a checkpoint's env and these, in words; empty where nothing does."""
+    now, then = spec.spaces(), read_meta(checkpoint).get("spaces", {})  # older ones do not say
+    return ", ".join(f"{name}={then[name]} (now {now[name]})" for name in now if then.get(name, now[name]) != now[name])
 
 
 def saved_config(resume: Resume) -> TrainConfig:
@@ -202,13 +212,17 @@ def check_changes(cfg: TrainConfig, saved: TrainConfig, allowed: Collection[str]
     fixed = FIXED | ({SUMMED_WITH} if cfg.learner.n_step > 1 else set())
     if never := sorted(named & fixed):
         raise ConfigError(f"resume_allow: {never[0]} cannot differ: what was saved depends on it")
-    changed = [key for key in now if now[key] != then.get(key) and key not in FREE | named]
+    changed = [key for key in now if not _same(now[key], then.get(key)) and key not in FREE | named]
     if not changed:
         return
     told = ", ".join(f"{key}={now[key]} (was {then.get(key)})" for key in changed)
     able = [key for key in changed if key not in fixed]
     way = f", or allow them: --resume-allow {' '.join(able)}" if len(able) == len(changed) else ""
     raise ConfigError(f"resume: the run was saved with other values: {told}; leave them out{way}")
+
+
+def _same(now: Any, then: Any) -> bool:
+    return bool(now == then) or yaml.safe_dump(now) == yaml.safe_dump(then)  # no NaN equals itself
 
 
 def dotted(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -105,7 +105,7 @@ class Saver:
         rows = [(share.oldest(chunk), share.watermark(chunk)) for share, chunk in zip(shares, finished, strict=True)]
         counts = {name: state[name] for name in ("tick", "updates", "wall_time_s")}
         self._begun = len(self._checkpoints.failures)
-        meta = counts | {"env": cfg.env.env, "algo": cfg.algo}
+        meta = counts | {"env": cfg.env.env, "algo": cfg.algo, "spaces": self._plan.spec.spaces()}
         self._checkpoints.begin(state["env_steps"], state, meta, rows=rows)
         self._saved = tick
 

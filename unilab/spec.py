@@ -36,6 +36,18 @@ class EnvSpec:
         """Width of what only critics see: the columns of the `critic` group behind as many as `obs` has."""
         return max(0, self.critic_dim - self.obs_dim)
 
+    def spaces(self) -> dict[str, int | list[float] | list[str]]:
+        """What the numbers of a row stand for, as JSON values; actions in a row are shares of these bounds."""
+        return {
+            "obs_dim": self.obs_dim,
+            "critic_dim": self.critic_dim,
+            "action_dim": self.action_dim,
+            "action_low": list(self.action_low),
+            "action_high": list(self.action_high),
+            "obs_keys": list(self.obs_keys),
+            "critic_keys": list(self.critic_keys),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ReturnStats:

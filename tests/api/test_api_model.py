@@ -1,11 +1,13 @@
 """A model learns, goes on, is saved and loaded: one runtime, the state on disk."""
 
 import json
+import multiprocessing
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from model_samples import Joint, Stuck, small
+from model_samples import Boasting, Joint, Options, Sized, Stuck, make_joint, small
 
 from unilab import SAC, TD3, Evaluation, Model, TickInfo, UnilabError
 from unilab.config import load_file
@@ -288,3 +290,85 @@ def test_an_env_that_cannot_be_made_in_time_raises_here_and_the_program_goes_on(
         model.predict(OBS)
 
     assert model.run_dir is None
+
+
+def test_another_env_does_not_get_the_keyword_arguments_of_the_first(tmp_path):
+    model = small(tmp_path, partial(make_joint, gain=3.0))
+    path = model.save(tmp_path / "model")
+
+    assert SAC.load(path).config.env.env_kwargs == {"gain": 3.0}
+    assert SAC.load(path, env=Joint).config.env.env_kwargs == {}
+    assert SAC.load(path, env=partial(Joint, gain=2.0)).config.env.env_kwargs == {"gain": 2.0}
+    assert SAC.load(path, env="Pendulum-v1", env_kwargs={"g": 9.0}).config.env.env_kwargs == {"g": 9.0}
+
+
+def test_the_same_env_with_other_keyword_arguments_is_learnt_in_a_new_run(tmp_path):
+    model = small(tmp_path, partial(make_joint, gain=3.0)).learn(60)
+
+    assert SAC.load(model.run_dir, env=partial(make_joint, gain=3.0)).learn(20).run_dir == model.run_dir
+    assert SAC.load(model.run_dir, env=partial(make_joint, gain=2.0)).learn(60).run_dir != model.run_dir
+
+
+def test_a_metric_is_no_evaluation(tmp_path):
+    model = small(tmp_path, Boasting, stop_at_return=100.0, eval_every=60).learn(120)
+
+    assert model.num_timesteps == 120, "it stopped for a return that nobody had"
+    assert model.summary.final_eval_mean == model.summary.best_eval_mean == -5.0
+    [first, *_] = map(json.loads, (model.run_dir / "eval.jsonl").read_text().splitlines())
+    assert (first["mean_reward"], first["std_reward"], first["mean_ep_length"]) == (-5.0, 0.0, 5.0)
+    assert model.evaluate(2).mean_reward == -5.0
+
+
+@pytest.mark.parametrize("kwargs", [{"a": (1, 2)}, {"a": float("nan")}, {"a": {"b": (1.0, float("inf"))}}])
+def test_learning_goes_on_whatever_the_env_s_keyword_arguments_are(tmp_path, kwargs):
+    model = small(tmp_path, Options, env_kwargs=kwargs).learn(60)
+
+    assert model.learn(20).num_timesteps == 80
+    assert SAC.load(model.run_dir).learn(20).num_timesteps == 100
+
+
+def test_a_program_that_goes_elsewhere_takes_its_model_along(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    model = small("runs").learn(60)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    assert model.learn(20).num_timesteps == 80
+    assert model.run_dir.is_relative_to(tmp_path / "runs")
+
+
+def test_a_worker_of_a_pool_says_that_it_may_start_no_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_config", {"daemon": True})
+
+    with pytest.raises(ConfigError, match="ProcessPoolExecutor, or serial=True"):
+        small(tmp_path, serial=False).learn(60)
+    assert small(tmp_path).learn(60).num_timesteps == 60
+
+
+@pytest.mark.parametrize("episodes", [0, 2.5, "3", True, None])
+def test_episodes_are_a_positive_whole_number(tmp_path, episodes):
+    with pytest.raises(ConfigError, match="must be a whole number from 1 on"):
+        small(tmp_path).evaluate(episodes)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ({"obs": 3, "act": 1}, {"obs": 2, "act": 3}, r"obs_dim=3 \(now 2\), action_dim=1 \(now 3\)"),  # rows as wide
+        ({"low": -2.0}, {"low": -10.0}, r"action_low=\[-2\.0\] \(now \[-10\.0\]\)"),
+        ({"high": 2.0}, {"high": 2.5}, r"action_high=\[2\.0\] \(now \[2\.5\]\)"),
+    ],
+)
+def test_rows_that_stand_for_something_else_are_refused(tmp_path, before, now, said):
+    model = small(tmp_path, Sized, env_kwargs=before).learn(60)
+
+    small(tmp_path, Sized, env_kwargs=before, replay_from=model.run_dir).learn(60)
+    with pytest.raises(ConfigError, match=f"other spaces than this run's env has: {said}"):
+        small(tmp_path, Sized, env_kwargs=now, replay_from=model.run_dir).learn(60)
+
+
+def test_a_run_does_not_go_on_in_an_env_whose_bounds_have_changed(tmp_path):
+    model = small(tmp_path, Sized, env_kwargs={"low": -2.0}).learn(60)
+
+    with pytest.raises(ConfigError, match=r"has other spaces than when .* was saved: action_low=\[-2\.0\] \(now"):
+        SAC.load(model.run_dir, env_kwargs={"low": -3.0}).learn(20)

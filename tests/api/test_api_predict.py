@@ -92,3 +92,18 @@ def test_observations_are_normalised_as_in_training(tmp_path):
     near, _ = model.predict(np.array([0.0, 1.0, 2.0]), deterministic=True)
     far, _ = model.predict(np.array([0.0, 9e3, 2.0]), deterministic=True)
     assert near != far
+
+
+def test_no_observation_gives_no_action(joint):
+    assert joint.predict(observation(0))[0].shape == (0, 1, 2)
+
+
+def test_what_reset_returns_as_a_whole_is_refused_in_a_sentence(tmp_path):
+    with pytest.raises(EnvError, match=r"no array.*env\.reset\(\)"):
+        small(tmp_path, "Pendulum-v1").predict((np.zeros(3), {}))
+
+
+@pytest.mark.parametrize("flags", [[True], [True, False, True], [[True, False]]])
+def test_there_is_one_flag_an_env(joint, flags):
+    with pytest.raises(ConfigError, match=r"episode_start has shape .*must be \(2,\)"):
+        joint.predict(observation(2), episode_start=flags)

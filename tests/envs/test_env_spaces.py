@@ -252,3 +252,11 @@ def test_gymnasium_still_orders_dict_keys_as_documented():
 
     assert list(gym.spaces.Dict(parts)) == ["a", "b"]
     assert list(gym.spaces.Dict(OrderedDict(parts))) == ["b", "a"]
+
+
+def test_bounds_that_are_the_wrong_way_round_are_refused():
+    space = Box(-1, 1, (3,))
+    space.low[1], space.high[1] = 2, 1  # Box itself looks only when it is made
+
+    with pytest.raises(EnvError, match=r"action dimension 1 is \[2\.0, 1\.0\]: its lower bound is the higher one"):
+        ActionScale("E-v0", space)

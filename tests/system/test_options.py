@@ -329,7 +329,7 @@ def test_replay_from_starts_with_the_rows_of_another_run(tmp_path: Path, base_di
     resume = open_resume(str(folder), tmp_path)
     longer = dataclasses.replace(saved_config(resume), total_steps=400)
     assert train(longer, resume).env_steps == 400
-    with pytest.raises(ConfigError, match="its env has other spaces"):
+    with pytest.raises(ConfigError, match=r"of other spaces than this run's env has: obs_dim=3 \(now 4\)"):
         run(tmp_path, replay_from=str(teacher), env__env_kwargs={"obs_dim": 4})
 
 

@@ -64,7 +64,9 @@ class Acting:
             column = int(np.argwhere(~np.isfinite(rows))[0][1])
             raise NonFinite(f"observation[{column}] is a NaN or an infinity")
         groups = _groups(rows, self.spec)
-        begun = np.zeros(len(rows), np.bool_) if ended is None else np.asarray(ended, np.bool_).reshape(len(rows))
+        begun = np.zeros(len(rows), np.bool_) if ended is None else np.atleast_1d(np.asarray(ended, np.bool_))
+        if begun.shape != (len(rows),):
+            raise ConfigError(f"episode_start has shape {begun.shape}; it must be ({len(rows)},), one flag an env")
         normal = self.policy.act(groups) if deterministic else self.policy.explore(groups, begun)
         action = self._scale(normal, 0, 0)
         return action[0] if single else action
@@ -78,7 +80,7 @@ class Acting:
         single = lead == {()}
         rows = self._layout.empty(1 if single else lead.pop()[0])
         for part, value in values:
-            rows[:, part.columns] = value.reshape(len(rows), -1)
+            rows[:, part.columns] = value.reshape(len(rows), part.columns.stop - part.columns.start)
         return to_float32(np.ascontiguousarray(rows[:, : self._width])), single
 
 
@@ -90,12 +92,19 @@ def _groups(rows: NDArray[np.float32], spec: EnvSpec) -> dict[str, NDArray[np.fl
 
 def _value(obs: Any, part: Part) -> NDArray[Any]:
     if part.key is None:
-        return np.asarray(obs)
+        return _array(obs, "the observation")
     if not isinstance(obs, Mapping):
         raise EnvError(f"the observation is {type(obs).__name__}, the env's is a Dict with {part.key!r}")
     if part.key not in obs:
         raise EnvError(f"the observation has no key {part.key!r}{nearest(part.key, map(str, obs))}")
-    return np.asarray(obs[part.key])
+    return _array(obs[part.key], f"the observation's key {part.key!r}")
+
+
+def _array(value: Any, what: str) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise EnvError(f"{what} is no array ({error}); of env.reset() and env.step() give the first part") from error
 
 
 def _lead(part: Part, value: NDArray[Any]) -> tuple[int, ...]:

@@ -35,8 +35,8 @@ def evaluate_policy(cfg: TrainConfig, spec: EnvSpec, policy: Policy, episodes: i
         ConfigError: no positive number of episodes.
         NonFinite: the env gave a NaN or an infinity.
     """
-    if episodes < 1:
-        raise ConfigError(f"episodes={episodes} must be at least 1")
+    if not isinstance(episodes, int | np.integer) or isinstance(episodes, bool) or episodes < 1:
+        raise ConfigError(f"episodes={episodes!r} must be a whole number from 1 on")
     envs = replace(cfg.env, num_envs=min(MAX_ENVS, episodes))
     with closing_env(make_env(envs, seed=cfg.seed, role="eval", spec=spec)) as env:
         played = evaluate(env, policy.act, episodes, max_episode_steps=cfg.evaluation.eval_max_steps)

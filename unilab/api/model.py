@@ -105,11 +105,15 @@ class Model:
             raise ConfigError(f"{where} holds a model of algo={saved.algo}; load it with {saved.algo.upper()}.load")
         model = cls.__new__(cls)
         Model.__init__(model, saved.env.env, verbose=verbose)
-        fields |= _env_fields(env, fields) if env is not None else {}
-        model._cfg = changed(saved, fields)
+        named = _env_fields(env, fields)
+        elsewhere = named.get("env", saved.env.env) != saved.env.env
+        if elsewhere:  # the saved keyword arguments are those of the other env
+            saved = dataclasses.replace(saved, env=dataclasses.replace(saved.env, env_kwargs={}))
+        model._cfg = changed(saved, fields | named)
         model._allowed = frozenset(plain_names(fields))
         model._source, model._cached_state = where, state
-        model._goes_on = _is_of_run(where) and model._cfg.env.env == saved.env.env
+        same = not elsewhere and ("env_kwargs" not in named or model._cfg.env.env_kwargs == saved.env.env_kwargs)
+        model._goes_on = _is_of_run(where) and same
         if model._goes_on:
             model.run_dir = _run_of(where)
         return model
@@ -260,7 +264,7 @@ class Model:
         return cfg, resume
 
     def _opened(self, run_dir: Path) -> None:
-        self.run_dir = run_dir
+        self.run_dir = run_dir.resolve()  # the program may go elsewhere
 
     def _settle(self, cfg: TrainConfig, before: Path | None) -> None:
         """Stand where the run ended, however it did; one that saved nothing leaves the model where it was."""

@@ -63,7 +63,8 @@ def changed(cfg: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
             raise ConfigError(f"unknown argument {name!r}{nearest(name, [*sections, *ALIASES])}")
         place = nested.setdefault(sections[name], {}) if sections[name] else nested
         place[name] = _plain(value)
-    _check_kwargs(nested.get("env", {}).get("env_kwargs", {}))
+    if kwargs := nested.get("env", {}).get("env_kwargs"):
+        nested["env"]["env_kwargs"] = _as_written(kwargs)
     result = overlay(cfg, nested, cfg.algo.upper())
     check(dataclasses.replace(result, total_steps=_UNLIMITED))
     return result
@@ -142,9 +143,10 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _check_kwargs(kwargs: Any) -> None:
+def _as_written(kwargs: Any) -> Any:
+    """Keyword arguments as config.yaml keeps them: its lists are what an env gets, whoever starts the run."""
     try:
-        yaml.safe_dump(kwargs)
+        return yaml.safe_load(yaml.safe_dump(kwargs))
     except yaml.YAMLError as error:
         raise ConfigError(
             f"env_kwargs={kwargs!r} must be numbers, strings, lists and dicts: they are written to config.yaml"

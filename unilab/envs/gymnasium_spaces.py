@@ -218,6 +218,9 @@ def _finite_bounds(env_id: str, box: spaces.Box, bound: float | None) -> tuple[N
     high: NDArray[Any] = box.high.reshape(-1).copy()
     open_low = ~(low.astype(np.float64) > -_FLOAT32_MAX)
     open_high = ~(high.astype(np.float64) < _FLOAT32_MAX)
+    if (low > high).any():
+        k = int(np.flatnonzero(low > high)[0])
+        raise EnvError(f"{env_id}: action dimension {k} is [{low[k]}, {high[k]}]: its lower bound is the higher one")
     is_open = open_low | open_high
     if bound is None and is_open.any():
         k = int(np.flatnonzero(is_open)[0])
