@@ -35,6 +35,7 @@ from unilab.envs.registry import EnvConfig
 from unilab.errors import ConfigError, nearest
 from unilab.pacing import PacingConfig, Schedule, check_pacing
 from unilab.replay import ReplayConfig
+from unilab.strict_yaml import load_yaml
 from unilab.telemetry.trace_ticks import parse_ticks
 from unilab.telemetry.track import Service
 
@@ -309,21 +310,6 @@ def load_file(path: Path, base: TrainConfig) -> TrainConfig:
     return overlay(base, read_mapping(path), str(path))
 
 
-class _OnceEach(yaml.SafeLoader):
-    """A safe loader to which a key that is given twice is an error: YAML says so, and PyYAML takes the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key_node, _ in node.value:
-            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
-                if key_node.value in seen:
-                    raise yaml.MarkedYAMLError(
-                        problem=f"{key_node.value} is given twice", problem_mark=key_node.start_mark
-                    )
-                seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
-
-
 def read_mapping(path: Path) -> Mapping[str, Any]:
     """The keys and values of a YAML file.
 
@@ -331,7 +317,7 @@ def read_mapping(path: Path) -> Mapping[str, Any]:
         ConfigError: it cannot be read, or is something else.
     """
     try:
-        content = yaml.load(path.read_text(), _OnceEach)  # a safe one
+        content = load_yaml(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, Mapping | None):

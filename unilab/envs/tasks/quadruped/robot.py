@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from unilab.errors import EnvError, nearest
+from unilab.strict_yaml import load_yaml
 
 _FOLDER = Path(__file__).parent / "robots"
 LEGS, JOINTS = 4, 12
@@ -67,7 +68,7 @@ def load_robot(name: str) -> tuple[Robot, Path]:
     """
     path = _file(name)
     try:
-        content = yaml.safe_load(path.read_text())
+        content = load_yaml(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise EnvError(f"robot {path} cannot be read: {' '.join(str(error).split())}") from error
     where = f"robot {path}"
