@@ -224,9 +224,11 @@ class _Member:
         """See ``Crew``."""
         if not self._worker.alive:
             return None
-        self.line.ask_state()
+        asked, answered = self.line.ask_state(), -1
         patience_s = self._plan.cfg.pacing.stall_limit_s if limit_s is None else limit_s
-        state: Mapping[str, Any] = self._worker.wait_message("state", waiter, "its state", patience_s, self._doing)
+        state: Mapping[str, Any] = {}
+        while answered != asked:  # one that was asked before another collector died may have answered since
+            answered, state = self._worker.wait_message("state", waiter, "its state", patience_s, self._doing)
         return state
 
     def begin_replacement(self) -> None:

@@ -190,6 +190,11 @@ def check_resume(cfg: TrainConfig, spec: EnvSpec, resume: Resume) -> None:
     """
     if found := other_spaces(resume.checkpoint, spec):
         raise ConfigError(f"resume: {cfg.env.env} has other spaces than when {resume.checkpoint} was saved: {found}")
+    if cfg.pacing.ahead is None and len(set(resume.state["finished"])) > 1:
+        raise ConfigError(
+            f"resume: {resume.checkpoint} was saved while its collectors were at different chunks, by an earlier "
+            "unilab; go on from the checkpoint before it"
+        )
     tick, schedule = int(resume.state["tick"]), cfg.schedule()
     if tick >= schedule.total_ticks:
         raise ConfigError(

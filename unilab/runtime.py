@@ -105,6 +105,7 @@ class Runtime:
         self._tick = 0  # last finished
         self._ready = False
         self._enough = False  # the program around the run wants no more of it
+        self._ends_with: Stopped | WorkerDied | None = None
         self._errors: list[Tensor] = []  # of the rows of this tick so far
 
     # ------------------------------------------------------------ opening
@@ -358,7 +359,10 @@ class Runtime:
 
     def publish(self, tick: int) -> None:
         """Publish the weights after a tick, if they are due; free-running, it may have to wait for old chunks first."""
-        self.collectors.surviving(lambda: self.pacer.admit(tick, self._waiter))
+        try:
+            self.collectors.surviving(lambda: self.pacer.admit(tick, self._waiter))
+        except (Stopped, WorkerDied) as error:
+            self._ends_with = error  # as soon as this tick counts: all that makes it up is done
         if tick % self.plan.cfg.pacing.publish_interval == 0:
             with self.trace.span("publish", version=tick):
                 self.weights.publish(version=tick)
@@ -380,6 +384,8 @@ class Runtime:
         self.evaluations.tick_done(tick)
         env_steps = self.schedule.watermark(tick)
         self._enough = not self._hooks.tick_done(env_steps, self.progress.scalars, self.evaluations.last)
+        if self._ends_with:
+            raise self._ends_with
 
     def due_save(self, tick: int) -> bool:
         """Whether a checkpoint is due."""

@@ -88,6 +88,8 @@ class Saver:
         self.wait()  # two copies of the state would be one too many
         collectors = self._park(tick, patience_s)
         finished = self._shared.finished
+        if self._plan.schedule.ahead is None and len(set(finished)) > 1:
+            finished, collectors = self._level(tick), [None] * len(collectors)
         state = gather(
             self._plan,
             self._parts,
@@ -146,6 +148,22 @@ class Saver:
     def close(self) -> None:
         """End the thread that writes."""
         self._checkpoints.close()
+
+    def _level(self, tick: int) -> list[int]:
+        """Lockstep goes on with all collectors at the same chunk: those that are one further give it up again.
+
+        It is their last one, since the run ends: another collector died in its own, or did not come to its end in time.
+        That one may still be at it.
+
+        Returns:
+            The chunk of each from now on.
+        """
+        for channel, share in zip(self._shared.channels, self._plan.schedule.shares, strict=True):
+            if channel.counters["finished"] > tick:
+                channel.ring.rewind(share.watermark(tick))
+                channel.stats.rewind(tick)
+                channel.counters["finished"] = tick
+        return [tick] * len(self._shared.channels)
 
     def _park(self, tick: int, patience_s: float | None) -> list[Mapping[str, Any] | None]:
         """Wait until nothing is in flight; returns the collectors' states, None for those that are not to be had."""

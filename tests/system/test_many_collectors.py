@@ -9,6 +9,7 @@ import os
 import random
 import re
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ import pytest
 from program import SMALL, Start
 from test_lockstep import config, digests
 from test_resume import go_on, run_of, scalars
-from unilab.checkpoint import load_checkpoint, load_replay
+from unilab.checkpoint import load_checkpoint, load_replay, read_meta
 from unilab.config import TrainConfig
-from unilab.errors import ConfigError, WorkerDied
+from unilab.errors import ConfigError, UnilabError, WorkerDied
 from unilab.hooks import Hooks
 from unilab.pacing import PacingConfig
 from unilab.replay import Replay, RowLayout
@@ -366,3 +367,46 @@ def test_shares_of_time_after_going_on_leave_out_the_wait_for_the_others(tmp_pat
     for line in lines:
         shares = [float(share) for share in re.findall(r"(-?[\d.]+) %", line)]
         assert all(-1.0 <= share <= 100.0 for share in shares), line
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "per"])
+@pytest.mark.parametrize("serial", [False, True])  # how it goes on
+def test_a_run_whose_collector_failed_behind_the_others_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampler: str, serial: bool
+) -> None:
+    # The others have finished the chunk in which it fails: they do it again.
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "sample_envs"))
+    monkeypatch.setenv("SAMPLE_ENV_OUT", str(tmp_path))
+    (tmp_path / "armed").touch()
+    cfg = small(tmp_path, 2, env="sample_envs:SecondFails-v0", num_envs=2, total_steps=300)
+    cfg = dataclasses.replace(cfg, replay=dataclasses.replace(cfg.replay, sampler=sampler))
+
+    with pytest.raises(UnilabError, match="on purpose"):
+        train(cfg)
+    run = (tmp_path / "latest").resolve()
+    [saved] = (run / "checkpoints").glob("step_*")
+    state = load_checkpoint(saved)
+    assert state["tick"] == 14
+    assert state["finished"] == [14, 14]
+    assert state["env_steps"] == 90 + 14 * 2
+    end = go_on(run, serial=serial)
+    assert (end.env_steps, end.updates, end.status) == (300, 210, "completed")
+    assert read_meta(Path(str(end.checkpoint)))["replay"]["rows"] == [[0, 150], [0, 150]]
+
+
+def test_a_run_is_saved_that_is_stopped_while_the_learner_waits_for_old_chunks(start: Start) -> None:
+    program = start(
+        "--env", "sample_envs:LastIsSlow-v0", "--num-envs", "2", "--num-collectors", "2", "--pacing", "free",
+        "--max-policy-lag", "1", "--lag-action", "wait", "--total-steps", "1M", "--learning-starts", "20",
+        "--eval-episodes", "0", "--log-every", "1", *SMALL,
+    )  # fmt: skip
+    program.until(lambda: "updates/s=" in program.text, "training")
+    time.sleep(1.0)  # nearly all of the time the learner waits for the slow one
+    os.kill(program.process.pid, signal.SIGINT)
+
+    assert program.end() == 130
+    assert "saved nothing" not in program.text
+    assert "in the middle of tick" not in program.text
+    summary = program.summary
+    state = load_checkpoint(Path(str(summary["checkpoint"])))
+    assert state["tick"] == summary["ticks"]

@@ -206,3 +206,12 @@ def test_rewound_statistics_forget_an_unfinished_chunk():
     stats.rewind(1)
     assert stats.take_episodes(9).tolist() == []
     stats.free()
+
+
+def test_how_old_the_weights_of_a_chunk_were_is_known_after_going_on(stats):
+    stats.finish_chunk(2, {}, ReturnStats(), (3, 4))
+    other = CollectorStats(max_episodes=5, episode_columns=2)
+    other.load_state_dict(stats.state_dict(2))
+
+    assert other.lags(2) == (3, 4)
+    other.free()

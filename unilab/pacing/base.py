@@ -136,10 +136,15 @@ class Line:
         self.counters["granted"] = number
         self.bell.ring()
 
-    def ask_state(self) -> None:
-        """Ask a collector that has finished all that was granted for its state; it calls its ``parked``."""
+    def ask_state(self) -> int:
+        """Ask a collector that has finished all that was granted for its state: it calls its ``parked``.
+
+        Returns:
+            The number of the question; an answer to an earlier one may still come.
+        """
         self.counters["parked"] += 1
         self.bell.ring()
+        return self.counters["parked"]
 
     def wait_finished(self, number: int, waiter: Waiter, look: Look | None = None) -> None:
         """Return once its chunk ``number`` is in; see ``Pacer.wait_finished``."""

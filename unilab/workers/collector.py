@@ -286,7 +286,8 @@ def collector_main(link: Link, job: CollectorJob) -> None:
     waiter = Waiter(job.bell, lambda: bool(job.counters["stop"]), [link.parent()])
     trace = Tracer(job.name, job.trace)
     with open_collector(job, trace) as collector:
-        source = make_source(job, waiter, lambda: link.send("state", collector.state_dict()))
+        # The question's number first: what is told is then no older than the question.
+        source = make_source(job, waiter, lambda: link.send("state", (job.counters["parked"], collector.state_dict())))
         link.send("ready", collector.continued)
         try:
             collect(collector, source, trace, job.schedule.num_collectors if job.schedule.ahead else 1)

@@ -151,6 +151,7 @@ class CollectorStats:
             "sums": shared.totals[chunk % self._chunks, :_SUMS].copy(),
             "totals": shared.totals.copy(),
             "returns": shared.returns.copy(),
+            "lags": shared.lags.copy(),
             "episodes": episodes[episodes[:, 0] <= chunk],
         }
 
@@ -161,6 +162,7 @@ class CollectorStats:
         shared.totals[:] = state["totals"]
         shared.dropped[:] = state.get("dropped", 0)  # older checkpoints have none
         shared.returns[:] = state.get("returns", 0.0)  # older checkpoints have none
+        shared.lags[:] = state.get("lags", 0)  # nor these
         shared.episodes[: len(waiting)] = waiting
         shared.cursor[0] = len(waiting)
 

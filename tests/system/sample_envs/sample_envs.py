@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import subprocess
@@ -43,6 +44,35 @@ class Raises(Plain):
     def misbehave(self):
         if self.steps == 60:
             raise ValueError("the env raises on purpose")
+
+
+class SecondFails(Plain):
+    """Of all that come to their 60th step while there is a file ``armed``, the second one fails, a while later."""
+
+    def misbehave(self):
+        armed, passed = (os.path.join(os.environ["SAMPLE_ENV_OUT"], name) for name in ("armed", "passed"))
+        if self.steps != 60:
+            return
+        try:
+            os.rename(armed, passed)
+        except FileNotFoundError:
+            pass
+        else:
+            return
+        try:
+            os.unlink(passed)
+        except FileNotFoundError:
+            return
+        time.sleep(0.5)
+        raise ValueError("the env raises on purpose")
+
+
+class LastIsSlow(Plain):
+    """Takes no time, but in ``collector-1`` 0.2 s a step."""
+
+    def misbehave(self):
+        if multiprocessing.current_process().name == "collector-1":
+            time.sleep(0.2)
 
 
 class Exits(Plain):
@@ -166,6 +196,8 @@ for kind in (
     CannotClose,
     Plain,
     Raises,
+    SecondFails,
+    LastIsSlow,
     Exits,
     Dies,
     Crashes,
