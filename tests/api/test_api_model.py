@@ -12,6 +12,7 @@ from model_samples import Boasting, Joint, Options, Sized, Stuck, make_joint, sm
 from unilab import SAC, TD3, Evaluation, Model, TickInfo, UnilabError
 from unilab.config import load_file
 from unilab.errors import ConfigError, EnvError
+from unilab.rundir import run_lock
 
 OBS = np.array([0.3, 0.5, 0.7])
 
@@ -372,3 +373,16 @@ def test_a_run_does_not_go_on_in_an_env_whose_bounds_have_changed(tmp_path):
 
     with pytest.raises(ConfigError, match=r"has other spaces than when .* was saved: action_low=\[-2\.0\] \(now"):
         SAC.load(model.run_dir, env_kwargs={"low": -3.0}).learn(20)
+
+
+def test_a_refused_learn_leaves_an_older_checkpoint_loaded(tmp_path):
+    model = small(tmp_path, save_every=60, keep=0).learn(200)
+    oldest = min((model.run_dir / "checkpoints").glob("step_*"))
+    loaded = SAC.load(oldest)
+    steps, acts = loaded.num_timesteps, action(loaded)
+
+    with run_lock(model.run_dir), pytest.raises(ConfigError, match="in use"):
+        loaded.learn(100)
+
+    assert steps < 200
+    assert (loaded.num_timesteps, action(loaded)) == (steps, acts)

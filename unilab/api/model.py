@@ -74,6 +74,7 @@ class Model:
         self._verbose = verbose
         self._allowed: frozenset[str] = frozenset()  # what may differ from the run that goes on
         self._source: Path | None = None  # where it stands: run directory, checkpoint or saved file
+        self._began = False  # whether the newest ``learn`` was not refused
         self._goes_on = False  # whether the source is a run that learn goes on with
         self._cached_state: Mapping[str, Any] | None = None
         self._cached_acting: Acting | None = None
@@ -159,12 +160,13 @@ class Model:
             second_interrupt=_interrupt,
             deadline=raising_deadline,
         )
-        before = self.run_dir
+        before, self._began = self.run_dir, False
         try:
             with _plain_errors(), _own_threads():
                 self.summary = train(cfg, resume, hooks)
         finally:
-            self._settle(cfg, before)
+            if self._began:
+                self._settle(cfg, before)
         self._raise_outcome(self.summary)
         return self
 
@@ -264,6 +266,7 @@ class Model:
         return cfg, resume
 
     def _opened(self, run_dir: Path) -> None:
+        self._began = True
         self.run_dir = run_dir.resolve()  # the program may go elsewhere
 
     def _settle(self, cfg: TrainConfig, before: Path | None) -> None:
