@@ -10,6 +10,7 @@ OPTIONS = [
     {},
     {"betas": (0.5, 0.9)},
     {"betas": (0.0, 0.99)},
+    {"betas": (0.9, 0.0)},
     {"weight_decay": 0.1},
     {"max_grad_norm": 0.3},
 ]

@@ -94,7 +94,9 @@ class Adam(nn.Module):
         steps = self.steps.double()
         rate = self._rate.tensor
         step_size = (rate / (1.0 - torch.exp(steps * math.log(beta1)))).float() if beta1 else rate.float()
-        correction = torch.rsqrt(1.0 - torch.exp(steps * math.log(beta2))).float()
+        correction = (
+            torch.rsqrt(1.0 - torch.exp(steps * math.log(beta2))).float() if beta2 else torch.ones_like(step_size)
+        )
         shrink = (1.0 - rate * self._weight_decay).float()
         for parameter, gradient, first, second in zip(self._targets, gradients, self._first, self._second, strict=True):
             first.lerp_(gradient, 1.0 - beta1)
