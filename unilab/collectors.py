@@ -345,13 +345,15 @@ class SerialCollectors:
         for collector, guest, counters in zip(self._collectors, self._guests, self._counters, strict=True):
             guest.at(chunk.number, chunk.number - 1)
             with self._trace.span("collect", chunk=chunk.number), guest.span("chunk", chunk=chunk.number):
-                collector.run(chunk, partial(self._round_done, counters, prefill=chunk.number == 0))
+                collector.run(chunk, self._round_done if chunk.number else partial(self._prefill_round_done, counters))
             counters["finished"] = chunk.number
         torch.set_num_threads(self._plan.threads.learner)
 
-    def _round_done(self, counters: Counters, *, prefill: bool) -> None:
-        counters["rounds"] += 1
+    def _round_done(self) -> None:
         if self._interrupt.age_s() > self._plan.cfg.pacing.shutdown_timeout_s:
             raise Stopped("interrupted in the middle of a chunk")
-        if prefill:
-            self._look()
+
+    def _prefill_round_done(self, counters: Counters) -> None:
+        counters["rounds"] += 1
+        self._round_done()
+        self._look()

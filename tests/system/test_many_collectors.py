@@ -360,7 +360,7 @@ def test_shares_of_time_after_going_on_leave_out_the_wait_for_the_others(tmp_pat
     first = train(small(tmp_path, 3, total_steps=480))
     resume = open_resume(str(run_of(first)), tmp_path)
     said = io.StringIO()
-    train(dataclasses.replace(saved_config(resume), total_steps=600), resume, Hooks(stream=said))
+    train(dataclasses.replace(saved_config(resume), total_steps=3_000), resume, Hooks(stream=said))
 
     lines = re.findall(r"^(?:learner|collector-\d) .*%.*$", said.getvalue(), re.MULTILINE)
     assert len(lines) == 4, said.getvalue()
