@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import os
+import signal
 from functools import partial
 
 import numpy as np
@@ -386,3 +388,13 @@ def test_a_refused_learn_leaves_an_older_checkpoint_loaded(tmp_path):
 
     assert steps < 200
     assert (loaded.num_timesteps, action(loaded)) == (steps, acts)
+
+
+def test_an_interrupt_that_the_program_ignores_has_ended_the_run_all_the_same(tmp_path):
+    # A shell script starts what it puts in the background so.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            small(tmp_path).learn(10_000, lambda info: os.kill(os.getpid(), signal.SIGINT))
+    finally:
+        signal.signal(signal.SIGINT, before)

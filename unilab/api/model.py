@@ -74,7 +74,6 @@ class Model:
         self._verbose = verbose
         self._allowed: frozenset[str] = frozenset()  # what may differ from the run that goes on
         self._source: Path | None = None  # where it stands: run directory, checkpoint or saved file
-        self._began = False  # whether the newest ``learn`` was not refused
         self._goes_on = False  # whether the source is a run that learn goes on with
         self._cached_state: Mapping[str, Any] | None = None
         self._cached_acting: Acting | None = None
@@ -160,13 +159,12 @@ class Model:
             second_interrupt=_interrupt,
             deadline=raising_deadline,
         )
-        before, self._began = self.run_dir, False
+        before, self.run_dir = self.run_dir, None  # until it is opened: it may be refused
         try:
             with _plain_errors(), _own_threads():
                 self.summary = train(cfg, resume, hooks)
         finally:
-            if self._began:
-                self._settle(cfg, before)
+            self._settle(cfg, before)
         self._raise_outcome(self.summary)
         return self
 
@@ -266,7 +264,6 @@ class Model:
         return cfg, resume
 
     def _opened(self, run_dir: Path) -> None:
-        self._began = True
         self.run_dir = run_dir.resolve()  # the program may go elsewhere
 
     def _settle(self, cfg: TrainConfig, before: Path | None) -> None:
@@ -282,7 +279,10 @@ class Model:
         """What the command line says by its exit code."""
         if summary.status == "interrupted":
             # By now the program's own handler is back: Ctrl-C ends a loop over runs, SIGTERM the program.
-            signal.raise_signal(summary.exit_code - 128)
+            number = summary.exit_code - 128
+            signal.raise_signal(number)
+            if signal.getsignal(number) is signal.SIG_IGN:  # as in the background of a script, but it has come
+                raise KeyboardInterrupt
         elif summary.exit_code:
             raise UnilabError(summary.reason)
 
