@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,11 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 # With more, small sums wait for preempted threads as soon as anything else runs.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Under nohup, or put in the background by a script, these are ignored, and so they would be in all that tests start.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 
 @pytest.fixture(autouse=True)
